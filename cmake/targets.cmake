@@ -1,0 +1,31 @@
+# The three kinds of target. Paths are those of the folder that calls.
+
+# mala_library(kernels SOURCES a.cpp DEPS mala::core PRIVATE_DEPS PkgConfig::hwy)
+function(mala_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS;PRIVATE_DEPS")
+  add_library(mala_${name} STATIC ${arg_SOURCES})
+  add_library(mala::${name} ALIAS mala_${name})
+  set_target_properties(mala_${name} PROPERTIES EXPORT_NAME ${name})
+  target_link_libraries(mala_${name} PUBLIC ${arg_DEPS}
+    PRIVATE ${arg_PRIVATE_DEPS} $<BUILD_INTERFACE:mala::warnings>)
+  target_include_directories(mala_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+  target_compile_features(mala_${name} PUBLIC cxx_std_20)
+endfunction()
+
+# mala_test(kernels/attention DEPS mala::kernels) builds tests/kernels/attention_test.cpp
+function(mala_test path)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS")
+  string(REPLACE "/" "_" target "${path}_test")
+  add_executable(${target} ${path}_test.cpp ${arg_SOURCES})
+  target_link_libraries(${target} PRIVATE ${arg_DEPS} mala::warnings GTest::gtest_main)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+  gtest_discover_tests(${target} TEST_PREFIX "${path}." NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60)
+endfunction()
+
+# mala_bench(attention DEPS mala::ops) builds bench/attention_bench.cpp
+function(mala_bench name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS")
+  add_executable(${name}_bench ${name}_bench.cpp ${arg_SOURCES})
+  target_link_libraries(${name}_bench PRIVATE ${arg_DEPS} mala::warnings)
+  target_include_directories(${name}_bench PRIVATE ${PROJECT_SOURCE_DIR})
+endfunction()
