@@ -1,0 +1,26 @@
+// The definition of the operator in double precision: slow, obvious, and what every kernel is
+// tested against. Only tests and benches call it.
+#pragma once
+
+#include "mala/kernels/attention.h"
+
+namespace mala::reference {
+
+// Writes out (B, H, N, E), from dense or strided inputs. Checks nothing.
+void attention_forward(const AttentionInputs<double>& inputs, const AttentionOptions& options,
+                       HeadsView<double> out);
+
+// Writes the gradients of sum(out * out_gradient).
+void attention_backward(const AttentionInputs<double>& inputs, const AttentionOptions& options,
+                        HeadsView<const double> out_gradient,
+                        const AttentionGradients<double>& gradients);
+
+// The same for the causal form: N = M, and token t sees the keys up to and including t.
+void causal_attention_forward(const AttentionInputs<double>& inputs,
+                              const AttentionOptions& options, HeadsView<double> out);
+void causal_attention_backward(const AttentionInputs<double>& inputs,
+                               const AttentionOptions& options,
+                               HeadsView<const double> out_gradient,
+                               const AttentionGradients<double>& gradients);
+
+}  // namespace mala::reference
