@@ -1,0 +1,165 @@
+// Checks of a call: sizes, strides, options.
+#include "mala/kernels/checks.h"
+
+#include <cmath>
+
+#include "mala/core/overlap.h"
+
+namespace mala {
+namespace {
+
+constexpr int64_t kMostDim = 256, kDimStep = 8;
+
+template <typename T>
+std::string shape(const HeadsView<T>& view) {
+  return str("(", view.batch, ", ", view.heads, ", ", view.tokens, ", ", view.dim, ")");
+}
+
+// Sizes whose addresses do not fit into 64 bits come from damaged callers.
+template <typename T>
+bool addressable(const HeadsView<T>& view) {
+  const Footprint print = footprint(view);
+  int64_t elements = 1, reach = 0;
+  for (size_t i = 0; i < 4; ++i) {
+    int64_t extent = 0;
+    if (__builtin_mul_overflow(elements, print.sizes[i], &elements)) return false;
+    if (__builtin_mul_overflow(print.sizes[i] - 1, std::abs(print.strides[i]), &extent)) {
+      return false;
+    }
+    if (__builtin_add_overflow(reach, extent, &reach)) return false;
+  }
+  constexpr int64_t kMost = int64_t{1} << 58;
+  return elements < kMost && reach < kMost;
+}
+
+template <typename T>
+void check_tensor(const char* where, const char* name, const HeadsView<T>& view) {
+  check(view.data != nullptr, where, name, " has no data; pass the address of its first element");
+  check(view.batch > 0 && view.heads > 0 && view.tokens > 0 && view.dim > 0, where, name,
+        " has shape ", shape(view),
+        "; every size of (batch, heads, tokens, dim) must be at least 1");
+  check(addressable(view), where, name, " has shape ", shape(view),
+        ", more elements than memory can hold; check its sizes and strides");
+}
+
+void check_dim(const char* where, const char* name, int64_t dim) {
+  check(dim % kDimStep == 0 && dim <= kMostDim, where, name, " has head size ", dim,
+        "; it must be a multiple of ", kDimStep, " up to ", kMostDim,
+        ": pad the heads with zeros, or split them");
+}
+
+// `view` must have q's batch and heads, and the tokens and dim given.
+template <typename T>
+void check_shape(const char* where, const char* name, const HeadsView<const T>& view,
+                 const HeadsView<const T>& q, int64_t tokens, int64_t dim) {
+  check_tensor(where, name, view);
+  const HeadsView<const T> needed{.batch = q.batch, .heads = q.heads, .tokens = tokens, .dim = dim};
+  check(view.batch == q.batch && view.heads == q.heads && view.tokens == tokens && view.dim == dim,
+        where, name, " has shape ", shape(view), " but must have ", shape(needed),
+        " to go with the other tensors of the call");
+}
+
+void check_table(const char* where, const char* name, const Rope& rope, int64_t tokens,
+                 int64_t dim) {
+  check(rope.cos && rope.sin, where, name,
+        " asks for a table but has no cos or no sin; pass both, (tokens, dim / 2) each");
+  check(rope.table_rows >= tokens, where, name, " has a table of ", rope.table_rows, " rows for ",
+        tokens, " tokens; it needs a row for each token");
+  check(rope.table_stride >= dim / 2, where, name, " has a table with row stride ",
+        rope.table_stride, "; its rows hold dim / 2 = ", dim / 2, " numbers");
+}
+
+void check_rope(const char* where, const char* name, const Rope& rope, int64_t tokens,
+                int64_t dim) {
+  constexpr int64_t kMostPosition = int64_t{1} << 40;
+  check(rope.kind >= Rope::Kind::kNone && rope.kind <= Rope::Kind::kTable, where, name,
+        " has kind ", static_cast<int>(rope.kind), "; use none, line, grid or table");
+  check(rope.offset >= 0 && rope.offset < kMostPosition, where, name, " has offset ", rope.offset,
+        "; positions count from 0 to 2^40");
+  if (rope.kind == Rope::Kind::kGrid) {
+    check(rope.width > 0, where, name, " has width ", rope.width,
+          "; a grid needs the number of tokens in a row of the image, at least 1");
+  }
+  if (rope.kind == Rope::Kind::kTable) check_table(where, name, rope, tokens, dim);
+}
+
+void check_options(const char* where, const AttentionOptions& options) {
+  check(options.rule >= Rule::kMala && options.rule <= Rule::kInline, where, "rule ",
+        static_cast<int>(options.rule), " is unknown; use mala, linear or inline");
+  check(options.norm >= Norm::kPublished && options.norm <= Norm::kBalanced, where, "norm ",
+        static_cast<int>(options.norm), " is unknown; use published, printed or balanced");
+  check(options.feature >= Feature::kElu1 && options.feature <= Feature::kIdentity, where,
+        "feature ", static_cast<int>(options.feature),
+        " is unknown; use elu1, relu, exp or identity");
+  check(std::isfinite(options.scale.value_or(1.0)), where, "scale is ", options.scale.value_or(1.0),
+        "; it must be finite: leave it out for dim^(-1/2)");
+  check(std::isfinite(options.eps) && options.eps >= 0, where, "eps is ", options.eps,
+        "; it must be finite and not negative, such as 1e-6");
+}
+
+}  // namespace
+
+template <typename T>
+void check_inputs(const char* where, const AttentionInputs<T>& inputs,
+                  const AttentionOptions& options) {
+  const HeadsView<const T>&q = inputs.q, &k = inputs.k, &v = inputs.v;
+  check_tensor(where, "q", q);
+  check_tensor(where, "k", k);
+  check_tensor(where, "v", v);
+  check(k.dim == q.dim, where, "k has head size ", k.dim, " but q has ", q.dim,
+        "; queries and keys are compared, so they need the same");
+  check(v.tokens == k.tokens, where, "v has ", v.tokens, " tokens but k has ", k.tokens,
+        "; every key needs its value");
+  check_shape(where, "k", k, q, k.tokens, q.dim);
+  check_shape(where, "v", v, q, k.tokens, v.dim);
+  check_dim(where, "q", q.dim);
+  check_dim(where, "v", v.dim);
+  if (inputs.local.data) check_shape(where, "local", inputs.local, q, q.tokens, v.dim);
+  if (inputs.gate.data) check_shape(where, "gate", inputs.gate, q, q.tokens, v.dim);
+  check_options(where, options);
+  check_rope(where, "q_rope", options.q_rope, q.tokens, q.dim);
+  check_rope(where, "k_rope", options.k_rope, k.tokens, q.dim);
+}
+
+template <typename T>
+void check_input_like(const char* where, const char* name, const HeadsView<const T>& input,
+                      const HeadsView<const T>& like, int64_t dim) {
+  check_shape(where, name, input, like, like.tokens, dim);
+}
+
+template <typename T>
+void check_output(const char* where, const char* name, const HeadsView<T>& output,
+                  const HeadsView<const T>& like, int64_t dim) {
+  check_shape<T>(where, name, output, like, like.tokens, dim);
+  check(!overlaps_itself(footprint(output)), where, name, " has strides (", output.batch_stride,
+        ", ", output.head_stride, ", ", output.token_stride, ", ", output.dim_stride,
+        ") for shape ", shape(output),
+        ", which put several elements at one address; write to a tensor of its own");
+}
+
+template <typename T>
+void check_apart(const char* where, const char* name, const HeadsView<T>& output,
+                 const char* other_name, const HeadsView<const T>& other) {
+  check(!other.data || !overlap(footprint(output), footprint(other)), where, name,
+        " shares memory with ", other_name,
+        ", which the call still needs; write to a tensor of its own");
+}
+
+void check_size(const char* where, const char* name, int64_t came, int64_t needed,
+                const char* to_try) {
+  check(came >= needed, where, name, " has ", came, " but ", needed, " are needed; ", to_try);
+}
+
+#define MALA_INSTANTIATE(T)                                                                    \
+  template void check_inputs(const char*, const AttentionInputs<T>&, const AttentionOptions&); \
+  template void check_input_like(const char*, const char*, const HeadsView<const T>&,          \
+                                 const HeadsView<const T>&, int64_t);                          \
+  template void check_output(const char*, const char*, const HeadsView<T>&,                    \
+                             const HeadsView<const T>&, int64_t);                              \
+  template void check_apart(const char*, const char*, const HeadsView<T>&, const char*,        \
+                            const HeadsView<const T>&)
+MALA_INSTANTIATE(float);
+MALA_INSTANTIATE(double);
+#undef MALA_INSTANTIATE
+
+}  // namespace mala

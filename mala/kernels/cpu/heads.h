@@ -1,0 +1,50 @@
+// Between the passes: a head's sums become its state, and the state what the next pass reads.
+#pragma once
+
+#include "mala/kernels/attention.h"
+#include "mala/kernels/cpu/layout.h"
+#include "mala/kernels/cpu/passes.h"
+
+namespace mala::cpu {
+
+// Sums over the keys of one head in the caller's layout: dense, one after the other.
+template <typename T>
+struct HeadState {
+  T *products, *keys, *rotated_keys, *values;
+
+  HeadState(T* state, int64_t dim, int64_t value_dim)
+      : products(state),
+        keys(products + dim * value_dim),
+        rotated_keys(keys + dim),
+        values(rotated_keys + dim) {}
+};
+
+// What a head's numbers mean: its weighting and the factors of its means.
+struct HeadScales {
+  Weighting weighting;
+  double key_factor;    // scale * kappa: from the sum of keys to head.key
+  double value_factor;  // 1 / M: from the sum of values to their mean
+};
+
+HeadScales head_scales(const AttentionOptions& options, int64_t dim, int64_t keys);
+
+// Adds the parts' sums, in order, into the first.
+void add_parts(double* sums, int64_t parts, int64_t size);
+
+// The caller's state from a head's sums.
+template <typename T>
+void write_state(const double* sums, const StateLayout& layout, HeadState<T> state);
+
+// What the passes over queries read. Its transpose is for the backward alone.
+template <typename T>
+void prepare_head(HeadState<const T> state, const StateLayout& layout, const HeadScales& scales,
+                  const HeadOperands<T>& head);
+template <typename T>
+void transpose_state(const StateLayout& layout, const HeadOperands<T>& head);
+
+// What the last pass, over keys, reads: from the sums of the pass over queries.
+template <typename T>
+void prepare_head_gradient(const double* sums, HeadState<const T> state, const StateLayout& layout,
+                           const HeadScales& scales, const HeadOperands<T>& head);
+
+}  // namespace mala::cpu

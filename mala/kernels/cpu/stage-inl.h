@@ -1,0 +1,141 @@
+// From strided memory to rows of whole vectors and back. Rows that already are so are used in
+// place; others go through a tile.
+#if defined(MALA_CPU_STAGE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef MALA_CPU_STAGE_INL_H_
+#undef MALA_CPU_STAGE_INL_H_
+#else
+#define MALA_CPU_STAGE_INL_H_
+#endif
+
+#include <algorithm>
+
+#include "hwy/highway.h"
+#include "mala/core/views.h"
+#include "mala/kernels/cpu/feature-inl.h"
+#include "mala/kernels/cpu/layout.h"
+#include "mala/kernels/cpu/passes.h"
+#include "mala/kernels/cpu/rotate-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace mala::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Some tokens, each a row of whole vectors.
+template <typename T>
+struct Rows {
+  T* data = nullptr;
+  int64_t stride = 0;
+
+  HWY_INLINE T* row(int64_t i) const { return data + i * stride; }
+};
+
+template <typename T>
+HWY_INLINE Rows<const T> read_only(Rows<T> rows) {
+  return {rows.data, rows.stride};
+}
+
+template <typename T>
+HWY_INLINE bool usable_in_place(const MatrixView<T>& view) {
+  return view.col_stride == 1 && view.cols % kPad == 0;
+}
+
+// Tokens of the view as rows; through `tile`, padded with zeros, where they cannot be used in
+// place. A short block is never used in place: products round its rows up to whole tiles, and
+// may not read past the view's end. A view without data has no rows.
+template <typename T>
+Rows<const T> stage(const MatrixView<const T>& view, Span span, T* tile) {
+  if (view.data == nullptr) return {};
+  const T* from = view.row(span.first);
+  if (usable_in_place(view) && span.count == kBlock) return {from, view.row_stride};
+  const int64_t stride = padded(view.cols);
+  for (int64_t i = 0; i < span.count; ++i) {
+    std::fill(tile + i * stride + view.cols, tile + (i + 1) * stride, T(0));
+  }
+  if (view.col_stride == 1) {
+    for (int64_t i = 0; i < span.count; ++i) {
+      std::copy_n(from + i * view.row_stride, view.cols, tile + i * stride);
+    }
+  } else {
+    for (int64_t j = 0; j < view.cols; ++j) {
+      const T* column = from + j * view.col_stride;
+      for (int64_t i = 0; i < span.count; ++i) tile[i * stride + j] = column[i * view.row_stride];
+    }
+  }
+  return {tile, stride};
+}
+
+// Asks for the memory of the block after this one, while this one is worked on.
+template <typename T>
+HWY_INLINE void prefetch_next(const MatrixView<const T>& view, Span block) {
+  if (view.data == nullptr || view.col_stride != 1) return;
+  constexpr int64_t kLine = 64 / sizeof(T);
+  const int64_t end = std::min(block.first + 2 * kBlock, view.rows);
+  for (int64_t i = block.first + kBlock; i < end; ++i) {
+    for (int64_t j = 0; j < view.cols; j += kLine) __builtin_prefetch(view.row(i) + j);
+  }
+}
+
+// Where to write tokens of the view: in place, or into `tile`, which unstage copies out.
+template <typename T>
+Rows<T> stage_output(const MatrixView<T>& view, Span span, T* tile) {
+  if (view.data == nullptr) return {};
+  if (usable_in_place(view)) return {view.row(span.first), view.row_stride};
+  return {tile, padded(view.cols)};
+}
+
+template <typename T>
+void unstage(Rows<T> rows, Span span, const MatrixView<T>& view) {
+  if (view.data == nullptr || usable_in_place(view)) return;
+  for (int64_t i = 0; i < span.count; ++i) {
+    T* to = view.row(span.first + i);
+    const T* from = rows.row(i);
+    for (int64_t j = 0; j < view.cols; ++j) to[j * view.col_stride] = from[j];
+  }
+}
+
+// A block's features phi(x) and their rotated form, which is the same memory without RoPE.
+template <typename T>
+struct Features {
+  Rows<const T> plain;
+  Rows<T> rotated;
+};
+
+template <typename T>
+HWY_INLINE void compute_features(Feature feature_map, Rows<const T> x, int64_t count, Rows<T> to) {
+  const hn::ScalableTag<T> d;
+  with_feature(feature_map, [&](auto map) HWY_ATTR {
+    for (int64_t i = 0; i < count; ++i) {
+      for (int64_t j = 0; j < to.stride; j += static_cast<int64_t>(hn::Lanes(d))) {
+        const auto phi = feature<decltype(map)::value>(d, hn::LoadU(d, x.row(i) + j));
+        hn::StoreU(phi, d, to.row(i) + j);
+      }
+    }
+  });
+}
+
+template <typename T>
+HWY_INLINE Features<T> stage_features(const Tokens<T>& tokens, Span span, RotationWalk<T>& walk,
+                                      const Tiles<T>& tiles) {
+  const Rows<T> plain{tiles.features, padded(tokens.x.cols)};
+  compute_features(tokens.feature, stage(tokens.x, span, tiles.raw), span.count, plain);
+  if (!tokens.angles->rotates()) return {read_only(plain), plain};
+  walk.write(span.count, tiles.rotation);
+  for (int64_t i = 0; i < span.count; ++i) {
+    rotate_row<1>(plain.row(i), tiles.rotation + i * plain.stride, plain.stride,
+                  tiles.rotated + i * plain.stride);
+  }
+  return {read_only(plain), {tiles.rotated, plain.stride}};
+}
+
+// body(block, last) for each block of up to kBlock tokens of the span.
+template <class Body>
+HWY_INLINE void for_each_block(Span span, Body&& body) {
+  for (int64_t done = 0; done < span.count; done += kBlock) {
+    const int64_t count = std::min(kBlock, span.count - done);
+    body(Span{span.first + done, count}, done + count == span.count);
+  }
+}
+
+}  // namespace mala::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif

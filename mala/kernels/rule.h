@@ -1,0 +1,29 @@
+// How a query's magnitude s turns into weights: out = c * gain(s) * P - shift(s) * mean(v).
+#pragma once
+
+#include "mala/core/views.h"
+#include "mala/kernels/attention.h"
+
+namespace mala {
+
+template <typename T>
+struct RuleTerms {
+  T gain, gain_slope;
+  T shift, shift_slope;
+};
+
+template <typename T>
+MALA_INLINE RuleTerms<T> rule_terms(Rule rule, T s, T eps) {
+  const T inverse = T(1) / (s + eps);
+  switch (rule) {
+    case Rule::kMala:
+      return {T(1) + inverse, -inverse * inverse, s, T(1)};
+    case Rule::kLinear:
+      return {inverse, -inverse * inverse, T(0), T(0)};
+    case Rule::kInline:
+      break;
+  }
+  return {T(1), T(0), s - T(1), T(1)};
+}
+
+}  // namespace mala
