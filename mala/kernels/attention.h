@@ -63,25 +63,25 @@ struct AttentionOptions {
   Rule rule = Rule::kMala;
   Norm norm = Norm::kPublished;
   Feature feature = Feature::kElu1;
-  bool key_mean = true;         // false: kappa = 1
-  std::optional<double> scale;  // D^(-1/2) where absent
+  bool key_mean = true;              // false: kappa = 1
+  std::optional<double> scale = {};  // D^(-1/2) where absent
   double eps = 1e-6;
-  Rope q_rope, k_rope;
+  Rope q_rope = {}, k_rope = {};
 };
 
 // q (B, H, N, D), k (B, H, M, D), v (B, H, M, E). `local` and `gate` (B, H, N, E) may be absent
 // (no data): out = (attention + local) * gate. Any strides, D and E multiples of 8 up to 256.
 template <typename T>
 struct AttentionInputs {
-  HeadsView<const T> q, k, v;
-  HeadsView<const T> local, gate;
+  HeadsView<const T> q = {}, k = {}, v = {};
+  HeadsView<const T> local = {}, gate = {};
 };
 
 // The shapes of the inputs; `local` and `gate` exactly where the inputs have them.
 template <typename T>
 struct AttentionGradients {
-  HeadsView<T> q, k, v;
-  HeadsView<T> local, gate;
+  HeadsView<T> q = {}, k = {}, v = {};
+  HeadsView<T> local = {}, gate = {};
 };
 
 // Elements of the state of all heads, which forward leaves for backward. For each (b, h), one

@@ -18,6 +18,7 @@ struct Call {
   Arena arena;
   Workspace<T> space;
   HeadScales scales;
+  const Passes<T>& kernels;  // chosen here, where a wrong MALA_ISA may still throw
 
   Call(const AttentionInputs<T>& in, const AttentionOptions& with, std::span<std::byte> scratch)
       : inputs(in),
@@ -26,7 +27,8 @@ struct Call {
         k_angles(with.k_rope, in.q.dim),
         arena(scratch.data()),
         space(in, arena),
-        scales(head_scales(with, in.q.dim, in.k.tokens)) {}
+        scales(head_scales(with, in.q.dim, in.k.tokens)),
+        kernels(passes<T>()) {}
 
   int64_t heads() const { return inputs.q.batch * inputs.q.heads; }
 
@@ -66,10 +68,10 @@ void for_each_part(const Call<T>& call, const Split& split, Body body) {
 template <typename T>
 void sum_keys(const Call<T>& call) {
   for_each_part(call, call.space.keys, [&](int64_t head, int64_t part, const Tiles<T>& tiles) {
-    passes<T>().sum_keys({.keys = call.keys(head, part),
-                          .values = call.of(call.inputs.v, head),
-                          .sums = call.sums(head, call.space.keys, part)},
-                         tiles);
+    call.kernels.sum_keys({.keys = call.keys(head, part),
+                           .values = call.of(call.inputs.v, head),
+                           .sums = call.sums(head, call.space.keys, part)},
+                          tiles);
   });
 }
 
@@ -88,13 +90,13 @@ void finish_states(const Call<T>& call, std::span<T> state) {
 template <typename T>
 void apply_queries(const Call<T>& call, HeadsView<T> out) {
   for_each_part(call, call.space.queries, [&](int64_t head, int64_t part, const Tiles<T>& tiles) {
-    passes<T>().apply_queries({.queries = call.queries(head, part),
-                               .local = call.of(call.inputs.local, head),
-                               .gate = call.of(call.inputs.gate, head),
-                               .head = call.space.head(head),
-                               .weighting = call.scales.weighting,
-                               .out = call.of(out, head)},
-                              tiles);
+    call.kernels.apply_queries({.queries = call.queries(head, part),
+                                .local = call.of(call.inputs.local, head),
+                                .gate = call.of(call.inputs.gate, head),
+                                .head = call.space.head(head),
+                                .weighting = call.scales.weighting,
+                                .out = call.of(out, head)},
+                               tiles);
   });
 }
 
@@ -110,17 +112,17 @@ template <typename T>
 void query_gradients(const Call<T>& call, HeadsView<const T> out_gradient,
                      const AttentionGradients<T>& gradients) {
   for_each_part(call, call.space.queries, [&](int64_t head, int64_t part, const Tiles<T>& tiles) {
-    passes<T>().query_gradients({.queries = call.queries(head, part),
-                                 .out_gradient = call.of(out_gradient, head),
-                                 .local = call.of(call.inputs.local, head),
-                                 .gate = call.of(call.inputs.gate, head),
-                                 .head = call.space.head(head),
-                                 .weighting = call.scales.weighting,
-                                 .d_query = call.of(gradients.q, head),
-                                 .d_local = call.of(gradients.local, head),
-                                 .d_gate = call.of(gradients.gate, head),
-                                 .sums = call.sums(head, call.space.queries, part)},
-                                tiles);
+    call.kernels.query_gradients({.queries = call.queries(head, part),
+                                  .out_gradient = call.of(out_gradient, head),
+                                  .local = call.of(call.inputs.local, head),
+                                  .gate = call.of(call.inputs.gate, head),
+                                  .head = call.space.head(head),
+                                  .weighting = call.scales.weighting,
+                                  .d_query = call.of(gradients.q, head),
+                                  .d_local = call.of(gradients.local, head),
+                                  .d_gate = call.of(gradients.gate, head),
+                                  .sums = call.sums(head, call.space.queries, part)},
+                                 tiles);
   });
 }
 
@@ -138,13 +140,13 @@ void finish_state_gradients(const Call<T>& call, std::span<const T> state) {
 template <typename T>
 void key_gradients(const Call<T>& call, const AttentionGradients<T>& gradients) {
   for_each_part(call, call.space.keys, [&](int64_t head, int64_t part, const Tiles<T>& tiles) {
-    passes<T>().key_gradients({.keys = call.keys(head, part),
-                               .values = call.of(call.inputs.v, head),
-                               .head = call.space.head(head),
-                               .weighting = call.scales.weighting,
-                               .d_key = call.of(gradients.k, head),
-                               .d_value = call.of(gradients.v, head)},
-                              tiles);
+    call.kernels.key_gradients({.keys = call.keys(head, part),
+                                .values = call.of(call.inputs.v, head),
+                                .head = call.space.head(head),
+                                .weighting = call.scales.weighting,
+                                .d_key = call.of(gradients.k, head),
+                                .d_value = call.of(gradients.v, head)},
+                               tiles);
   });
 }
 

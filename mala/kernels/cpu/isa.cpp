@@ -29,7 +29,7 @@ std::vector<int64_t> usable_targets() {
   std::vector<int64_t> targets;
   // Code without vectors runs anywhere, whatever Highway was told of the machine.
   const int64_t runs_here = hwy::SupportedTargets() | HWY_SCALAR | HWY_EMU128;
-  for (int64_t rest = runs_here & compiled_targets(); rest; rest &= rest - 1) {
+  for (int64_t rest = runs_here & HWY_TARGETS; rest; rest &= rest - 1) {
     targets.push_back(rest & -rest);
   }
   return targets;

@@ -1,6 +1,7 @@
 // Frequencies of the rotations.
 #include "mala/kernels/cpu/rope.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace mala::cpu {
@@ -18,6 +19,9 @@ double frequency(Rope::Kind kind, int64_t pair, int64_t dim) {
 }  // namespace
 
 RopeAngles::RopeAngles(const Rope& of, int64_t dim) : rope(of), pairs(dim / 2) {
+  // Pairs that only pad a row never turn.
+  std::fill_n(step_cos, kMaxPairs, 1.0);
+  std::fill_n(step_sin, kMaxPairs, 0.0);
   if (rope.kind != Rope::Kind::kLine && rope.kind != Rope::Kind::kGrid) return;
   for (int64_t t = 0; t < pairs; ++t) {
     theta[t] = frequency(rope.kind, t, dim);

@@ -40,15 +40,13 @@ class RotationWalk {
   // One row of `rotation` for each of the next `count` tokens: cos, sin, cos, sin, ...
   void write(int64_t count, T* rotation) {
     const int64_t stride = padded(2 * angles_.pairs);
-    for (int64_t i = 0; i < count; ++i, ++token_) {
-      if (angles_.rope.kind == Rope::Kind::kTable) copy_table_row();
-      write_row(stride / 2, rotation + i * stride);
-      advance();
-    }
+    for (int64_t i = 0; i < count; ++i, ++token_) write_row(stride / 2, rotation + i * stride);
   }
 
  private:
   static constexpr int64_t kMaxPairs = RopeAngles::kMaxPairs;
+  // Rows are padded to the wide number of pairs; a grid's halves may only have the narrow one.
+  static constexpr int kWide = kPad / 2, kNarrow = 2;
 
   void set(int64_t begin, int64_t end, int64_t position) {
     for (int64_t t = begin; t < end; ++t) {
@@ -56,6 +54,33 @@ class RotationWalk {
       cos_[t] = std::cos(angle);
       sin_[t] = std::sin(angle);
     }
+  }
+
+  HWY_INLINE void write_row(int64_t pairs, T* row) {
+    switch (angles_.rope.kind) {
+      case Rope::Kind::kNone:
+        return;
+      case Rope::Kind::kLine:
+        return write_pairs<kWide, true>(0, pairs, row);
+      case Rope::Kind::kGrid:
+        return angles_.pairs % (2 * kWide) == 0 ? write_in_grid<kWide>(pairs, row)
+                                                : write_in_grid<kNarrow>(pairs, row);
+      case Rope::Kind::kTable:
+        copy_table_row();
+        return write_pairs<kWide, false>(0, pairs, row);
+    }
+  }
+
+  template <int kLanes>
+  HWY_INLINE void write_in_grid(int64_t pairs, T* row) {
+    const int64_t half = angles_.pairs / 2;
+    write_pairs<kLanes, false>(0, half, row);
+    write_pairs<kLanes, true>(half, pairs, row);
+    if (++column_ < angles_.rope.width) return;
+    turn(0, half);
+    column_ = 0;
+    std::fill_n(cos_ + half, half, 1.0);
+    std::fill_n(sin_ + half, half, 0.0);
   }
 
   void copy_table_row() {
@@ -66,21 +91,7 @@ class RotationWalk {
     }
   }
 
-  HWY_INLINE void write_row(int64_t pairs, T* row) const {
-    const hn::ScalableTag<double> d64;
-    const hn::Rebind<T, decltype(d64)> d;
-    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d64));
-    for (int64_t t = 0; t < pairs; t += lanes) {
-      const auto c = hn::LoadU(d64, cos_ + t), s = hn::LoadU(d64, sin_ + t);
-      if constexpr (sizeof(T) == 4) {
-        hn::StoreInterleaved2(hn::DemoteTo(d, c), hn::DemoteTo(d, s), d, row + 2 * t);
-      } else {
-        hn::StoreInterleaved2(c, s, d, row + 2 * t);
-      }
-    }
-  }
-
-  HWY_INLINE void turn(int64_t begin, int64_t end) {
+  void turn(int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       const double c = cos_[t], s = sin_[t];
       cos_[t] = c * angles_.step_cos[t] - s * angles_.step_sin[t];
@@ -88,21 +99,24 @@ class RotationWalk {
     }
   }
 
-  HWY_INLINE void advance() {
-    if (angles_.rope.kind == Rope::Kind::kLine) {
-      turn(0, angles_.pairs);
-    } else if (angles_.rope.kind == Rope::Kind::kGrid) {
-      advance_in_grid();
+  // Writes pairs of the row, up to kLanes at once, and if asked turns them on to the next token.
+  template <int kLanes, bool kTurn>
+  HWY_INLINE void write_pairs(int64_t begin, int64_t end, T* row) {
+    const hn::CappedTag<double, kLanes> d64;
+    const hn::Rebind<T, decltype(d64)> d;
+    for (int64_t t = begin; t < end; t += static_cast<int64_t>(hn::Lanes(d64))) {
+      const auto c = hn::LoadU(d64, cos_ + t), s = hn::LoadU(d64, sin_ + t);
+      if constexpr (sizeof(T) == 4) {
+        hn::StoreInterleaved2(hn::DemoteTo(d, c), hn::DemoteTo(d, s), d, row + 2 * t);
+      } else {
+        hn::StoreInterleaved2(c, s, d, row + 2 * t);
+      }
+      if (!kTurn) continue;
+      const auto step_c = hn::LoadU(d64, angles_.step_cos + t);
+      const auto step_s = hn::LoadU(d64, angles_.step_sin + t);
+      hn::StoreU(hn::NegMulAdd(s, step_s, hn::Mul(c, step_c)), d64, cos_ + t);
+      hn::StoreU(hn::MulAdd(c, step_s, hn::Mul(s, step_c)), d64, sin_ + t);
     }
-  }
-
-  HWY_INLINE void advance_in_grid() {
-    const int64_t half = angles_.pairs / 2;
-    if (++column_ < angles_.rope.width) return turn(half, angles_.pairs);
-    column_ = 0;
-    turn(0, half);
-    std::fill_n(cos_ + half, half, 1.0);
-    std::fill_n(sin_ + half, half, 0.0);
   }
 
   const RopeAngles& angles_;

@@ -15,6 +15,7 @@
 #include "mala/kernels/cpu/layout.h"
 #include "mala/kernels/cpu/passes.h"
 #include "mala/kernels/cpu/rotate-inl.h"
+#include "mala/kernels/cpu/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace mala::cpu::HWY_NAMESPACE {
@@ -39,6 +40,12 @@ HWY_INLINE bool usable_in_place(const MatrixView<T>& view) {
   return view.col_stride == 1 && view.cols % kPad == 0;
 }
 
+template <typename T>
+void copy_tokens(MatrixView<const T> from, MatrixView<T> to) {
+  if (from.col_stride != 1 || to.col_stride != 1) return copy_transposed(from, to);
+  for (int64_t i = 0; i < from.rows; ++i) std::copy_n(from.row(i), from.cols, to.row(i));
+}
+
 // Tokens of the view as rows; through `tile`, padded with zeros, where they cannot be used in
 // place. A short block is never used in place: products round its rows up to whole tiles, and
 // may not read past the view's end. A view without data has no rows.
@@ -51,16 +58,8 @@ Rows<const T> stage(const MatrixView<const T>& view, Span span, T* tile) {
   for (int64_t i = 0; i < span.count; ++i) {
     std::fill(tile + i * stride + view.cols, tile + (i + 1) * stride, T(0));
   }
-  if (view.col_stride == 1) {
-    for (int64_t i = 0; i < span.count; ++i) {
-      std::copy_n(from + i * view.row_stride, view.cols, tile + i * stride);
-    }
-  } else {
-    for (int64_t j = 0; j < view.cols; ++j) {
-      const T* column = from + j * view.col_stride;
-      for (int64_t i = 0; i < span.count; ++i) tile[i * stride + j] = column[i * view.row_stride];
-    }
-  }
+  copy_tokens<T>({from, span.count, view.cols, view.row_stride, view.col_stride},
+                 {tile, span.count, view.cols, stride, 1});
   return {tile, stride};
 }
 
@@ -86,11 +85,8 @@ Rows<T> stage_output(const MatrixView<T>& view, Span span, T* tile) {
 template <typename T>
 void unstage(Rows<T> rows, Span span, const MatrixView<T>& view) {
   if (view.data == nullptr || usable_in_place(view)) return;
-  for (int64_t i = 0; i < span.count; ++i) {
-    T* to = view.row(span.first + i);
-    const T* from = rows.row(i);
-    for (int64_t j = 0; j < view.cols; ++j) to[j * view.col_stride] = from[j];
-  }
+  copy_tokens<T>({rows.data, span.count, view.cols, rows.stride, 1},
+                 {view.row(span.first), span.count, view.cols, view.row_stride, view.col_stride});
 }
 
 // A block's features phi(x) and their rotated form, which is the same memory without RoPE.
