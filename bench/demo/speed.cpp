@@ -1,0 +1,103 @@
+// Measures and prints microseconds per token.
+#include "bench/demo/speed.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "bench/demo/terminal.h"
+#include "bench/support/contenders.h"
+#include "bench/support/timing.h"
+#include "mala/core/error.h"
+
+namespace mala::bench {
+
+namespace {
+
+constexpr int64_t kFewestTokens = 1024, kMostTokens = 65536;
+constexpr double kLongestRun = 3;  // seconds; softmax stops before it takes longer
+
+struct SpeedRow {
+  int64_t tokens = 0;
+  std::map<std::string, double> us;  // per token, by implementation
+};
+
+SpeedRow measure(int64_t tokens, bool with_softmax) {
+  std::vector<std::string> impls = {"published", "mala"};
+  if (with_softmax) impls.push_back("sdpa");
+  const std::vector<Contender> contenders =
+      make_contenders({.tokens = tokens, .dim = 64}, Pass::kForward, impls);
+  std::vector<std::function<void()>> calls;
+  for (const Contender& contender : contenders) {
+    check(contender.error <= kLargestError, "magnitude_demo", contender.impl, " is off by ",
+          contender.error, " at ", tokens, " tokens, and a wrong result has no speed; run ./test");
+    calls.push_back(contender.run);
+  }
+  const std::vector<double> ms = time_in_turns(calls, {.repeats = 40, .seconds = 0.3});
+  SpeedRow row{tokens, {}};
+  for (size_t i = 0; i < ms.size(); ++i) {
+    row.us[contenders[i].impl] = 1e3 * ms[i] / static_cast<double>(tokens);
+  }
+  return row;
+}
+
+void print_row(const SpeedRow& row) {
+  const bool with_softmax = row.us.count("sdpa") > 0;
+  char softmax[16] = "-", against_softmax[16] = "-";
+  if (with_softmax) {
+    std::snprintf(softmax, sizeof softmax, "%.2f", row.us.at("sdpa"));
+    std::snprintf(against_softmax, sizeof against_softmax, "%.0fx",
+                  row.us.at("sdpa") / row.us.at("mala"));
+  }
+  std::printf("  %8ld %11s %11.3f %9.3f %16s %10.1fx\n", static_cast<long>(row.tokens), softmax,
+              row.us.at("published"), row.us.at("mala"), against_softmax,
+              row.us.at("published") / row.us.at("mala"));
+  std::fflush(stdout);
+}
+
+void print_bars(const SpeedRow& row) {
+  double longest = 0;
+  for (const auto& [impl, us] : row.us) longest = std::max(longest, us);
+  std::printf("\n  at %ld tokens, microseconds per token\n", static_cast<long>(row.tokens));
+  for (const char* impl : {"sdpa", "published", "mala"}) {
+    const auto found = row.us.find(impl);
+    if (found == row.us.end()) continue;
+    const std::string label = found->first == "sdpa" ? "softmax" : found->first;
+    std::printf("  %-10s %-48s %9.3f\n", label.c_str(), bar(found->second, longest).c_str(),
+                found->second);
+  }
+}
+
+// Four times the last run: twice the tokens.
+double softmax_seconds_next(const SpeedRow& row) {
+  const auto found = row.us.find("sdpa");
+  return found == row.us.end() ? 0 : 4e-6 * found->second * static_cast<double>(row.tokens);
+}
+
+}  // namespace
+
+void show_speed() {
+  std::puts(
+      "               microseconds per token                  mala is faster than\n"
+      "    tokens     softmax   published      mala          softmax   published");
+  SpeedRow row, last_with_softmax;
+  bool with_softmax = true;
+  double stopped_at = 0;
+  for (int64_t tokens = kFewestTokens; tokens <= kMostTokens; tokens *= 2) {
+    const double expected = softmax_seconds_next(row);
+    if (with_softmax && expected > kLongestRun) {
+      with_softmax = false;
+      stopped_at = expected;
+    }
+    row = measure(tokens, with_softmax);
+    if (with_softmax) last_with_softmax = row;
+    print_row(row);
+  }
+  if (!with_softmax) std::printf("  -: one run would take about %.0f seconds\n", stopped_at);
+  print_bars(last_with_softmax);
+  if (!with_softmax) print_bars(row);
+}
+
+}  // namespace mala::bench

@@ -1,0 +1,18 @@
+// The roofs of the cores in use: how fast they multiply and add, and how fast they copy.
+#pragma once
+
+#include <cstdint>
+
+namespace mala::bench {
+
+struct Roof {
+  double fma_gflops = 0;   // float32, a multiply-add counts as two, all workers at once
+  double copy_gbytes = 0;  // bytes read plus bytes written, from memory to memory
+};
+
+// Takes about half a second each. The best of several bursts counts: whatever else the machine
+// does can only make a burst slower.
+double measure_fma_gflops();
+double measure_copy_gbytes();
+
+}  // namespace mala::bench

@@ -1,0 +1,50 @@
+// mala::attention for tensors without memory: the sizes and strides of its results, for
+// torch.compile, export and the meta device. Sizes may be symbols.
+#include <torch/library.h>
+
+#include <array>
+
+#include "mala/ops/attention_shapes.h"
+
+namespace mala::ops {
+namespace {
+
+// The kernels, which check sizes for real tensors, need memory.
+void check_sizes(const char* name, const Tensor& x, const std::array<c10::SymInt, 4>& needed) {
+  for (int64_t i = 0; i < 4; ++i) {
+    TORCH_SYM_CHECK(x.sym_size(i).sym_eq(needed[i]), "[mala::attention] ", name, " has sizes ",
+                    x.sym_sizes(), "; with the other inputs they must be ",
+                    c10::SymIntArrayRef(needed));
+  }
+}
+
+void check_all_sizes(const AttentionCall& call) {
+  const auto batch = call.q.sym_size(0), heads = call.q.sym_size(1), queries = call.q.sym_size(2);
+  const auto dim = call.q.sym_size(3), keys = call.k.sym_size(2), value_dim = call.v.sym_size(3);
+  check_sizes("k", call.k, {batch, heads, keys, dim});
+  check_sizes("v", call.v, {batch, heads, keys, value_dim});
+  if (call.local) check_sizes("local", *call.local, {batch, heads, queries, value_dim});
+  if (call.gate) check_sizes("gate", *call.gate, {batch, heads, queries, value_dim});
+}
+
+Outputs forward_meta(const AttentionCall& call) {
+  check_call(call);
+  check_all_sizes(call);
+  return {new_out(call), new_state(call)};
+}
+
+Gradients backward_meta(const Tensor& out_gradient, const Tensor& state,
+                        const AttentionCall& call) {
+  check_backward(out_gradient, state, call);
+  check_all_sizes(call);
+  return new_gradients(call);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(mala, Meta, m) {
+  m.impl("attention_forward", TORCH_FN(Flat::forward<forward_meta>));
+  m.impl("attention_backward", TORCH_FN(Flat::backward<backward_meta>));
+}
+
+}  // namespace mala::ops

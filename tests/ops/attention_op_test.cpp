@@ -1,0 +1,126 @@
+// mala::ops::attention as C++ programs call it: linked, with tensors, gradients and errors.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "mala/core/error.h"
+#include "mala/ops/attention.h"
+
+namespace mala::ops {
+namespace {
+
+using at::Tensor;
+
+// float32 sums of a few dozen terms, relative to values around one.
+constexpr double kTolerance = 1e-5;
+
+Tensor feature(const Tensor& x) { return at::elu(x) + 1; }
+
+// The published rule without RoPE, over the full matrix of weights.
+Tensor formula(const Tensor& q, const Tensor& k, const Tensor& v) {
+  const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(3)));
+  const Tensor scores = at::matmul(feature(q), feature(k).transpose(2, 3)) * scale;  // (B, H, N, M)
+  const Tensor s = scores.mean(-1, true);                                            // (B, H, N, 1)
+  const Tensor weights = (1 + 1 / (s + 1e-6)) * scores - s;
+  return at::matmul(weights, v) / static_cast<double>(k.size(2));
+}
+
+struct Inputs {
+  Tensor q, k, v;
+
+  std::vector<Tensor> all() const { return {q, k, v}; }
+};
+
+// Slices of one packed projection: q and k (2, 3, 50, 16), v (2, 3, 50, 24).
+Inputs packed_inputs() {
+  at::manual_seed(3);
+  const Tensor wide = at::randn({2, 50, 3 * (16 + 16 + 24)});
+  const auto part = [&](int64_t start, int64_t dim) {
+    const Tensor slice = wide.narrow(2, 3 * start, 3 * dim);
+    return slice.unflatten(2, {3, dim}).transpose(1, 2).detach().requires_grad_();
+  };
+  return {part(0, 16), part(16, 16), part(32, 24)};
+}
+
+double largest_difference(const Tensor& x, const Tensor& y) {
+  return (x - y).abs().max().item<double>();
+}
+
+std::vector<Tensor> gradients(const Tensor& out, const Inputs& x) {
+  return torch::autograd::grad({out.sin().sum()}, x.all());
+}
+
+TEST(AttentionOp, EqualsTheFormula) {
+  const Inputs x = packed_inputs();
+  ASSERT_FALSE(x.q.is_contiguous());
+  EXPECT_LT(largest_difference(attention(x.q, x.k, x.v), formula(x.q, x.k, x.v)), kTolerance);
+}
+
+TEST(AttentionOp, GradientsEqualThoseOfTheFormula) {
+  const Inputs x = packed_inputs();
+  const auto actual = gradients(attention(x.q, x.k, x.v), x);
+  const auto expected = gradients(formula(x.q, x.k, x.v), x);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_LT(largest_difference(actual[i], expected[i]), kTolerance) << "input " << i;
+  }
+}
+
+// A table of the angles of 1d RoPE says the same as the option, so both reach the kernels.
+TEST(AttentionOp, PassesEveryOptionOn) {
+  const Inputs x = packed_inputs();
+  const Tensor frequencies = at::pow(10000.0, at::arange(8, at::kDouble) / -8);
+  const Tensor positions = at::arange(50, at::kDouble);
+  const Tensor angles = at::outer(positions + 4, frequencies).to(at::kDouble);
+  const Tensor table_cos = angles.cos().to(at::kFloat), table_sin = angles.sin().to(at::kFloat);
+  const Tensor local = at::randn({2, 3, 50, 24}), gate = at::randn({2, 3, 50, 24});
+
+  AttentionArguments arguments = {.local = local,
+                                  .gate = gate,
+                                  .rule = Rule::kLinear,
+                                  .norm = Norm::kBalanced,
+                                  .feature = Feature::kExp,
+                                  .key_mean = false,
+                                  .scale = 0.5,
+                                  .eps = 0.1,
+                                  .rope = Rope::Kind::kLine,
+                                  .rope_offset = {4, 4}};
+  const Tensor by_line = attention(x.q, x.k, x.v, arguments);
+  arguments.rope = Rope::Kind::kTable;
+  arguments.rope_table = {table_cos, table_sin};
+  const Tensor by_table = attention(x.q, x.k, x.v, arguments);
+  EXPECT_LT(largest_difference(by_line, by_table), kTolerance);
+
+  arguments.local.reset();
+  arguments.gate.reset();
+  const Tensor bare = attention(x.q, x.k, x.v, arguments);
+  EXPECT_LT(largest_difference((bare + local) * gate, by_table), kTolerance);
+  arguments.rule = Rule::kInline;
+  EXPECT_GT(largest_difference(attention(x.q, x.k, x.v, arguments), bare), 0.01);
+}
+
+TEST(AttentionOp, ErrorsOfKernelsPassThrough) {
+  const Inputs x = packed_inputs();
+  EXPECT_THROW(attention(x.q, x.v, x.v), mala::Error);
+  EXPECT_THROW(attention(x.q.to(at::kBFloat16), x.k, x.v), c10::Error);
+}
+
+// Two copies of libgomp would mean two pools of threads that fight for the cores.
+TEST(AttentionOp, LoadsOneLibgomp) {
+  const Inputs x = packed_inputs();
+  attention(x.q, x.k, x.v);
+  std::set<std::string> copies;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string word; maps >> word;) {
+    if (word.find("libgomp") != std::string::npos) copies.insert(word);
+  }
+  EXPECT_EQ(copies.size(), 1u);
+}
+
+}  // namespace
+}  // namespace mala::ops

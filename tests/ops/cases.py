@@ -1,0 +1,81 @@
+"""Inputs for the tests: every option and every layout that a caller may hand over."""
+
+import itertools
+
+import torch
+
+RULES = ["mala", "linear", "inline"]
+NORMS = ["published", "printed", "balanced"]
+FEATURES = ["elu1", "relu", "exp", "identity"]
+ROPES = ["none", "1d", "2d", "table"]
+
+
+def rope_options(rope, queries, keys, dim):
+    """Offsets, widths and tables of their own for q and k, so that a mix-up shows."""
+    if rope == "1d":
+        return {"rope": rope, "rope_offset": [2, 1]}
+    if rope == "2d":
+        return {"rope": rope, "grid_width": [2, 3], "rope_offset": [1, 0]}
+    if rope == "table":
+        angles = [torch.rand(tokens, dim // 2) for tokens in (queries, keys)]
+        return {"rope": rope, "rope_table": [f(x) for x in angles for f in (torch.cos, torch.sin)]}
+    return {}
+
+
+def all_options(queries, keys, dim):
+    """Every rule, norm, feature and RoPE; key_mean, scale and eps change along."""
+    grid = itertools.product(RULES, NORMS, FEATURES, ROPES)
+    for i, (rule, norm, feature, rope) in enumerate(grid):
+        yield {
+            "rule": rule,
+            "norm": norm,
+            "feature": feature,
+            "key_mean": i % 3 != 0,
+            "scale": None if i % 2 else 0.3,
+            "eps": 1e-6 if i % 5 else 0.1,
+            **rope_options(rope, queries, keys, dim),
+        }
+
+
+def heads(batch, count, tokens, dim, dtype=torch.float):
+    """Mostly positive, so that s stays off its pole also for relu and identity."""
+    return torch.randn(batch, count, tokens, dim, dtype=dtype) * 0.4 + 0.6
+
+
+def dense(x):
+    return x.clone(memory_format=torch.contiguous_format)
+
+
+def tokens_outside(x):
+    return x.transpose(1, 2).clone(memory_format=torch.contiguous_format).transpose(1, 2)
+
+
+def packed(x):
+    """A slice of one wide projection (B, N, 4 H D), as a qkvo layer hands over."""
+    batch, count, tokens, dim = x.shape
+    wide = x.new_full((batch, tokens, 4 * count * dim), float("nan"))
+    part = wide[..., count * dim : 2 * count * dim].view(batch, tokens, count, dim).transpose(1, 2)
+    return part.copy_(x)
+
+
+def channels_first(x):
+    """A (B, C, H, W) image, whose tokens are neighbours in memory."""
+    return x.transpose(2, 3).clone(memory_format=torch.contiguous_format).transpose(2, 3)
+
+
+def channels_last(x):
+    """The same image with its channels innermost, here of height 1."""
+    batch, count, tokens, dim = x.shape
+    image = x.transpose(2, 3).reshape(batch, count * dim, 1, tokens)
+    image = image.clone(memory_format=torch.channels_last)
+    return image.view(batch, count, dim, tokens).transpose(2, 3)
+
+
+def ragged(x):
+    """Every second row of wider ones that start off any alignment."""
+    batch, count, tokens, dim = x.shape
+    wide = x.new_full((batch, count, 2 * tokens, dim + 3), float("nan"))
+    return wide[:, :, ::2, 1 : dim + 1].copy_(x)
+
+
+LAYOUTS = [dense, tokens_outside, packed, channels_first, channels_last, ragged]

@@ -1,0 +1,73 @@
+"""The operator as a plain PyTorch formula over the full matrix of weights, in any dtype."""
+
+import torch
+
+
+def feature_map(name, x):
+    if name == "elu1":
+        return x.clamp(min=0) + x.clamp(max=0).exp()
+    return {"relu": torch.relu, "exp": torch.exp, "identity": lambda y: y}[name](x)
+
+
+def line_angles(tokens, dim, offset=0):
+    """1d RoPE: (tokens, dim / 2), in double."""
+    frequencies = 10000.0 ** (-2 * torch.arange(dim // 2, dtype=torch.double) / dim)
+    return torch.outer(torch.arange(tokens, dtype=torch.double) + offset, frequencies)
+
+
+def grid_angles(tokens, dim, width, offset=0):
+    """2d RoPE: the first half of the pairs turns with the row, the second with the column."""
+    quarter = dim // 4
+    frequencies = 10000.0 ** (-torch.arange(quarter, dtype=torch.double) / (quarter - 1))
+    position = torch.arange(tokens) + offset
+    rows, columns = (position // width).double(), (position % width).double()
+    return torch.cat([torch.outer(rows, frequencies), torch.outer(columns, frequencies)], dim=1)
+
+
+def rotate(x, table):
+    """Pairs are neighbours: (x0, x1) -> (x0 cos - x1 sin, x1 cos + x0 sin)."""
+    cos, sin = (t.to(x.dtype) for t in table)
+    x0, x1 = x[..., 0::2], x[..., 1::2]
+    return torch.stack([x0 * cos - x1 * sin, x1 * cos + x0 * sin], dim=-1).flatten(-2)
+
+
+def tables(q, k, rope="none", rope_offset=(0, 0), grid_width=(0, 0), rope_table=()):
+    """(cos, sin) for q and for k, or None."""
+    if rope == "none":
+        return None
+    if rope == "table":
+        given = list(rope_table) * (1 if len(rope_table) == 4 else 2)
+        return given[:2], given[2:]
+    result = []
+    for side, x in enumerate([q, k]):
+        tokens, dim = x.shape[-2:]
+        if rope == "1d":
+            angles = line_angles(tokens, dim, rope_offset[side])
+        else:
+            angles = grid_angles(tokens, dim, grid_width[side], rope_offset[side])
+        result.append((angles.cos(), angles.sin()))
+    return result
+
+
+def attention(q, k, v, *, local=None, gate=None, rule="mala", norm="published", feature="elu1",
+              key_mean=True, scale=None, eps=1e-6, **rope):
+    keys = k.shape[-2]
+    a, b = feature_map(feature, q), feature_map(feature, k)
+    turned = tables(q, k, **rope)
+    a_turned, b_turned = (rotate(a, turned[0]), rotate(b, turned[1])) if turned else (a, b)
+
+    c = (q.shape[-1] ** -0.5 if scale is None else scale) * (1 / keys if key_mean else 1)
+    scores = c * a_turned @ b_turned.transpose(-1, -2)  # (B, H, N, M)
+    r = scores.sum(-1, keepdim=True)
+    s = c * a @ b.sum(-2).unsqueeze(-1)  # (B, H, N, 1)
+    if norm == "printed":
+        s = r
+
+    gain = {"mala": 1 + 1 / (s + eps), "linear": 1 / (s + eps), "inline": torch.ones_like(s)}[rule]
+    shift = {"mala": s, "linear": torch.zeros_like(s), "inline": s - 1}[rule]
+    if norm == "balanced":
+        shift = gain * r - 1
+
+    out = (gain * scores - shift / keys) @ v
+    out = out if local is None else out + local
+    return out if gate is None else out * gate

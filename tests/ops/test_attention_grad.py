@@ -1,0 +1,119 @@
+"""The gradients of torch.ops.mala.attention."""
+
+import cases
+import formula
+import pytest
+import torch
+
+attention = torch.ops.mala.attention
+SHAPE = {"queries": 3, "keys": 4, "dim": 8, "value_dim": 16}
+
+# Rounding of float32 kernels, relative to the largest value of a gradient.
+FLOAT_TOLERANCE = 5e-5
+
+
+def leaves(dtype=torch.double, layout=cases.dense):
+    """q, k, v, local, gate."""
+    queries, keys, dim, value_dim = SHAPE.values()
+    sizes = [(queries, dim), (keys, dim), (keys, value_dim), (queries, value_dim)]
+    sizes.append(sizes[-1])
+    return [layout(cases.heads(1, 2, *size, dtype)).requires_grad_() for size in sizes]
+
+
+@pytest.mark.parametrize("rule", cases.RULES)
+@pytest.mark.parametrize("norm", cases.NORMS)
+def test_gradcheck_over_all_options(rule, norm):
+    q, k, v, local, gate = leaves()
+    for i, options in enumerate(cases.all_options(SHAPE["queries"], SHAPE["keys"], SHAPE["dim"])):
+        if (options["rule"], options["norm"]) != (rule, norm):
+            continue
+        tail = [(None, None), (local, None), (None, gate), (local, gate)][(i + i // 4) % 4]
+        torch.autograd.gradcheck(
+            lambda q, k, v, local, gate: attention(q, k, v, local=local, gate=gate, **options),
+            (q, k, v, *tail),
+            fast_mode=i % 7 != 0,
+        )
+
+
+@pytest.mark.parametrize("layout", cases.LAYOUTS)
+def test_gradients_in_every_layout(layout):
+    inputs = leaves(layout=layout)
+    run = lambda q, k, v, local, gate: attention(q, k, v, local=local, gate=gate, rope="1d")
+    torch.autograd.gradcheck(run, inputs)
+    gradients = torch.autograd.grad(run(*inputs).sum(), inputs)
+    if layout in (cases.dense, cases.tokens_outside, cases.channels_first, cases.channels_last):
+        # But for the batch of one, whose stride means nothing.
+        assert [g.stride()[1:] for g in gradients] == [x.stride()[1:] for x in inputs]
+
+
+def gradients(function, inputs, out_gradient):
+    q, k, v, local, gate = inputs
+    out = function(q, k, v, local=local, gate=gate, rope="1d")
+    return torch.autograd.grad(out, inputs, out_gradient)
+
+
+@pytest.mark.parametrize(
+    "out_gradient",
+    [
+        torch.randn(1, 2, 16, 3).transpose(2, 3),
+        torch.randn(1).expand(1, 2, 3, 16),
+        torch.randn(1, 2, 1, 16).expand(1, 2, 3, 16),
+        torch.randn(2, 4, 6, 32)[:1, ::2, 1::2, ::2],
+    ],
+    ids=["transposed", "expanded", "expanded tokens", "sliced"],
+)
+def test_float_gradients_equal_those_of_the_formula(out_gradient):
+    inputs = leaves(torch.float)
+    doubles = [x.detach().double().requires_grad_() for x in inputs]
+    expected = gradients(formula.attention, doubles, out_gradient.double())
+    for actual, wanted in zip(gradients(attention, inputs, out_gradient), expected):
+        assert (actual - wanted).abs().max() < FLOAT_TOLERANCE * wanted.abs().max()
+
+
+def test_only_asked_gradients_are_returned():
+    q, k, v, local, gate = leaves()
+    k.requires_grad_(False)
+    local.requires_grad_(False)
+    attention(q, k, v, local=local, gate=gate).sum().backward()
+    assert [x.grad is not None for x in (q, k, v, local, gate)] == [True, False, True, False, True]
+
+    q.grad = None
+    attention(q.detach(), k, v.detach(), gate=gate).sum().backward()
+    assert q.grad is None
+
+
+def test_state_has_no_gradient():
+    q, k, v, _, _ = leaves()
+    out, state = torch.ops.mala.attention_forward(q, k, v)
+    assert out.requires_grad and not state.requires_grad
+    assert state.shape == (1, 2, 8 * 16 + 2 * 8 + 16)
+
+
+def test_no_graph_without_need():
+    q, k, v, _, _ = leaves()
+    with torch.no_grad():
+        assert not attention(q, k, v).requires_grad
+    assert not attention(q.detach(), k.detach(), v.detach()).requires_grad
+
+
+def test_changed_input_is_noticed():
+    q, k, v, _, _ = leaves()
+    k = k * 1
+    out = attention(q, k, v)
+    k.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+def test_second_derivative_is_refused_in_words():
+    q, k, v, _, _ = leaves()
+    (gradient,) = torch.autograd.grad(attention(q, k, v).sum(), q, create_graph=True)
+    with pytest.raises(RuntimeError, match="only first derivatives are computed"):
+        gradient.sum().backward()
+
+
+def test_table_that_requires_grad_is_refused():
+    q, k, v, _, _ = leaves()
+    table = [torch.rand(4, 4, requires_grad=True) for _ in range(2)]
+    with pytest.raises(RuntimeError, match=r"rope_table requires a gradient.*table.detach\(\)"):
+        attention(q, k, v, rope="table", rope_table=table)

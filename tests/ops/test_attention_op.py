@@ -1,0 +1,159 @@
+"""torch.ops.mala.attention on the CPU: its values, its layouts and its threads."""
+
+import json
+import os
+import subprocess
+import sys
+
+import cases
+import formula
+import pytest
+import torch
+
+attention = torch.ops.mala.attention
+
+# Rounding of the kernels and of the formula, relative to the largest value of out.
+TOLERANCE = {torch.float: 5e-5, torch.double: 1e-12}
+
+
+def assert_near(actual, expected, dtype):
+    error = (actual.double() - expected).abs().max() / expected.abs().max()
+    assert error < TOLERANCE[dtype], f"relative error {error:.1e}"
+
+
+@pytest.mark.parametrize("dtype", [torch.float, torch.double])
+def test_equals_the_formula_for_all_options(dtype):
+    queries, keys, dim, value_dim = 5, 7, 16, 24
+    q, k = cases.heads(2, 3, queries, dim, dtype), cases.heads(2, 3, keys, dim, dtype)
+    v, local, gate = (cases.heads(2, 3, n, value_dim, dtype) for n in (keys, queries, queries))
+    tails = [{}, {"local": local}, {"gate": gate}, {"local": local, "gate": gate}]
+    for i, options in enumerate(cases.all_options(queries, keys, dim)):
+        tail = tails[i % 4]
+        doubles = {name: x.double() for name, x in tail.items()}
+        expected = formula.attention(q.double(), k.double(), v.double(), **doubles, **options)
+        assert_near(attention(q, k, v, **tail, **options), expected, dtype)
+
+
+@pytest.mark.parametrize("tokens", [1, 2, 63, 1000])
+def test_equals_the_formula_at_any_length(tokens):
+    q, k, v = (cases.heads(1, 2, tokens, 64) for _ in range(3))
+    expected = formula.attention(q.double(), k.double(), v.double(), rope="1d")
+    assert_near(attention(q, k, v, rope="1d"), expected, torch.float)
+
+
+def test_shared_table_serves_queries_and_keys():
+    q, k, v = (cases.heads(1, 2, 6, 8, torch.double) for _ in range(3))
+    angles = torch.rand(9, 4)
+    table = [angles.cos(), angles.sin()]
+    expected = formula.attention(q, k, v, rope="table", rope_table=[t[:6] for t in table])
+    assert_near(attention(q, k, v, rope="table", rope_table=table), expected, torch.double)
+
+
+@pytest.mark.parametrize("layout", cases.LAYOUTS)
+def test_layout_changes_no_value(layout):
+    x = [cases.heads(2, 3, 40, 16) for _ in range(5)]
+    q, k, v, local, gate = (layout(y) for y in x)
+    expected = attention(*x[:3], local=x[3], gate=x[4], rope="1d")
+    actual = attention(q, k, v, local=local, gate=gate, rope="1d")
+    assert_near(actual, expected.double(), torch.float)
+
+
+def test_expanded_inputs():
+    q, k = (cases.heads(1, 1, 9, 8).expand(2, 3, 9, 8) for _ in range(2))
+    v = cases.heads(2, 3, 1, 8).expand(2, 3, 9, 8)
+    expected = formula.attention(q.double(), k.double(), v.double())
+    assert_near(attention(q, k, v), expected, torch.float)
+
+
+def test_out_keeps_the_order_of_q():
+    q, k, v = (cases.heads(2, 3, 40, 16) for _ in range(3))
+    assert attention(q, k, v).is_contiguous()
+    for layout in (cases.tokens_outside, cases.packed, cases.channels_last):
+        assert attention(layout(q), k, v).transpose(1, 2).is_contiguous()
+    assert attention(cases.channels_first(q), k, v).transpose(2, 3).is_contiguous()
+
+
+def allocated_bytes(run):
+    """All that torch's CPU allocator hands out during run()."""
+    cpu = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(profile_memory=True, activities=cpu, acc_events=True) as profile:
+        run()
+    events = profile.profiler.kineto_results.events()
+    return sum(max(e.nbytes(), 0) for e in events if e.name() == "[memory]")
+
+
+@pytest.mark.parametrize("layout", cases.LAYOUTS)
+def test_strided_inputs_are_not_copied(layout):
+    q, k, v = (layout(cases.heads(1, 2, 16384, 32)).requires_grad_() for _ in range(3))
+    tensor_bytes = q.numel() * q.element_size()
+    assert allocated_bytes(lambda: q.detach().clone()) >= tensor_bytes  # the measure sees copies
+
+    out = None
+
+    def forward():
+        nonlocal out
+        out = attention(q, k, v)
+
+    assert allocated_bytes(forward) < 1.6 * tensor_bytes  # out itself, state and scratch
+    grad = torch.ones(1).expand(out.shape)
+    backward = allocated_bytes(lambda: torch.autograd.grad(out, (q, k, v), grad))
+    assert backward < 3.6 * tensor_bytes  # dq, dk, dv and scratch
+
+
+def test_threads_change_no_bit():
+    q, k, v, local, gate = (cases.heads(1, 1, 5000, 64).requires_grad_() for _ in range(5))
+    results = []
+    for count in (1, 2, 3):
+        torch.set_num_threads(count)
+        out = attention(q, k, v, local=local, gate=gate, rope="1d")
+        results.append([out, *torch.autograd.grad(out.sin().sum(), (q, k, v, local, gate))])
+    for other in results[1:]:
+        assert all(torch.equal(x, y) for x, y in zip(results[0], other))
+
+
+THREADS_SCRIPT = """
+import json, os, sys, threading, torch
+torch.ops.load_library(os.environ["MALA_OPS_LIBRARY"])
+
+def tasks():
+    return len(os.listdir("/proc/self/task"))
+
+x = torch.randn(1, 1, 20000, 64)
+run = lambda: torch.ops.mala.attention(x, x, x)
+seen = {}
+torch.set_num_threads(1)
+start = tasks()
+run()
+seen["with one thread"] = tasks() - start
+
+def in_new_thread():
+    run()
+    seen["one thread, from a new one"] = tasks() - start - 1
+thread = threading.Thread(target=in_new_thread)
+thread.start()
+thread.join()
+
+torch.set_num_threads(3)
+run()
+seen["with three threads"] = tasks() - start
+torch.zeros(10_000_000).exp_()
+seen["after an operator of torch"] = tasks() - start
+maps = open("/proc/self/maps").read().split()
+seen["libgomp"] = len({path for path in maps if "libgomp" in path})
+print(json.dumps(seen))
+"""
+
+
+def test_shares_the_thread_pool_of_torch():
+    """torch.set_num_threads governs our kernels, in every thread, and the pool is one."""
+    # OpenMP's own default differs from all counts that the script asks torch for.
+    environment = {**os.environ, "OMP_NUM_THREADS": "5"}
+    script = [sys.executable, "-c", THREADS_SCRIPT]
+    seen = json.loads(subprocess.check_output(script, env=environment))
+    assert seen == {
+        "with one thread": 0,
+        "one thread, from a new one": 0,
+        "with three threads": 2,
+        "after an operator of torch": 2,
+        "libgomp": 1,
+    }

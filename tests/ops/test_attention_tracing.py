@@ -1,0 +1,103 @@
+"""torch.ops.mala.attention under opcheck, meta tensors, torch.compile and autocast."""
+
+import cases
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+attention = torch.ops.mala.attention
+QUERIES, KEYS, DIM = 5, 6, 8
+
+
+def inputs(layout=cases.dense, requires_grad=False):
+    """q, k, v, local, gate."""
+    sizes = [(QUERIES, DIM), (KEYS, DIM), (KEYS, 16), (QUERIES, 16), (QUERIES, 16)]
+    return [layout(cases.heads(2, 3, *s)).requires_grad_(requires_grad) for s in sizes]
+
+
+@pytest.mark.parametrize("rope", cases.ROPES)
+@pytest.mark.parametrize("name", ["attention_forward", "attention"])
+def test_opcheck(name, rope):
+    q, k, v, local, gate = inputs(cases.packed, requires_grad=True)
+    options = cases.rope_options(rope, QUERIES, KEYS, DIM)
+    if rope != "1d":
+        options.update(local=local, gate=gate)
+    torch.library.opcheck(getattr(torch.ops.mala, name).default, (q, k, v), options)
+
+
+@pytest.mark.parametrize("tail", [False, True])
+def test_opcheck_backward(tail):
+    q, k, v, local, gate = inputs(cases.channels_first)
+    options = {"rope": "1d", "local": local, "gate": gate} if tail else {"norm": "balanced"}
+    out, state = torch.ops.mala.attention_forward(q, k, v, **options)
+    op = torch.ops.mala.attention_backward.default
+    torch.library.opcheck(op, (torch.ones_like(out), state, q, k, v), options)
+
+
+def layouts_of(tensors):
+    return [(x.shape, x.stride(), x.dtype) for x in tensors]
+
+
+def run_all(q, k, v, local, gate):
+    """Everything that forward and backward return."""
+    tail = {"local": local, "gate": gate}
+    out, state = torch.ops.mala.attention_forward(q, k, v, **tail)
+    bare = torch.ops.mala.attention_backward(out, state, q, k, v)
+    return [out, state, *bare, *torch.ops.mala.attention_backward(out, state, q, k, v, **tail)]
+
+
+@pytest.mark.parametrize("layout", cases.LAYOUTS)
+def test_meta_and_fake_results_are_laid_out_as_real_ones(layout):
+    real = inputs(layout)
+    expected = layouts_of(run_all(*real))
+    meta = [torch.empty_strided(x.shape, x.stride(), device="meta") for x in real]
+    assert layouts_of(run_all(*meta)) == expected
+    with FakeTensorMode() as mode:
+        fake = [mode.from_tensor(x) for x in real]
+        assert layouts_of(run_all(*fake)) == expected
+
+
+def test_meta_checks_sizes():
+    q, k, v = (torch.empty(2, 3, n, 8, device="meta") for n in (5, 6, 7))
+    with pytest.raises(RuntimeError, match=r"v has sizes \[2, 3, 7, 8\].*must be \[2, 3, 6, 8\]"):
+        attention(q, k, v)
+    with pytest.raises(RuntimeError, match="local has sizes"):
+        attention(q, k, k, local=k)
+
+
+@pytest.mark.parametrize("layout", [cases.dense, cases.packed, cases.channels_first])
+def test_compiles_once_for_all_sizes(layout):
+    def loss(q, k, v, gate, offset):
+        out = attention(q, k, v, gate=gate, rope="1d", rope_offset=[offset, 0], norm="balanced")
+        return (out * out).sum()
+
+    torch._dynamo.reset()
+    counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(loss, backend=counter, fullgraph=True, dynamic=True)
+    for batch, queries, keys in [(2, 5, 6), (3, 9, 4), (4, 12, 17)]:
+        x = [cases.heads(batch, 3, n, 8) for n in (queries, keys, keys, queries)]
+        x = [layout(y).requires_grad_() for y in x]
+        expected = torch.autograd.grad(loss(*x, queries), x)
+        actual = torch.autograd.grad(compiled(*x, queries), x)
+        for a, e in zip(actual, expected):
+            torch.testing.assert_close(a, e)
+    assert counter.frame_count == 1
+
+
+@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
+def test_autocast_computes_in_float(half):
+    x = inputs(requires_grad=True)
+    q, k, v, local, gate = (y.detach().to(half).requires_grad_() for y in x)
+    with torch.autocast("cpu", dtype=half):
+        out = attention(q, k, v.float(), local=local, gate=gate)
+    assert out.dtype == torch.float
+    expected = attention(q.float(), k.float(), v.float(), local=local.float(), gate=gate.float())
+    assert torch.equal(out, expected)
+    out.sum().backward()
+    assert q.grad.dtype == half and gate.grad.dtype == half
+
+
+def test_autocast_keeps_double():
+    q, k, v, _, _ = (x.double() for x in inputs())
+    with torch.autocast("cpu"):
+        assert attention(q, k, v).dtype == torch.double
