@@ -1,10 +1,10 @@
 # LibTorch as targets, straight from the folder of the installed torch wheel: its own
 # TorchConfig.cmake insists on a CUDA toolkit.
-if(NOT MALA_TORCH_DIR)
-  file(GLOB wheel ${PROJECT_SOURCE_DIR}/.venv/lib/python3.*/site-packages/torch)
-  set(MALA_TORCH_DIR ${wheel} CACHE PATH "the folder `torch` of an installed torch wheel")
+if(NOT EXISTS "${MALA_TORCH_DIR}/include/torch/library.h")
+  file(GLOB wheel "${PROJECT_SOURCE_DIR}/.venv/lib/python3.*/site-packages/torch")
+  set(MALA_TORCH_DIR "${wheel}" CACHE PATH "the folder `torch` of an installed torch wheel" FORCE)
 endif()
-if(NOT EXISTS ${MALA_TORCH_DIR}/include/torch/library.h)
+if(NOT EXISTS "${MALA_TORCH_DIR}/include/torch/library.h")
   message(FATAL_ERROR "no torch wheel in '${MALA_TORCH_DIR}'; run tools/setup, set "
     "-DMALA_TORCH_DIR=.../site-packages/torch, or build without torch: -DMALA_TORCH=OFF")
 endif()
@@ -13,8 +13,8 @@ add_library(libtorch INTERFACE)
 add_library(mala::libtorch ALIAS libtorch)
 # After everything else: the wheel bundles another fmt.
 target_compile_options(libtorch INTERFACE
-  "SHELL:-idirafter ${MALA_TORCH_DIR}/include"
-  "SHELL:-idirafter ${MALA_TORCH_DIR}/include/torch/csrc/api/include")
+  "SHELL:-idirafter \"${MALA_TORCH_DIR}/include\""
+  "SHELL:-idirafter \"${MALA_TORCH_DIR}/include/torch/csrc/api/include\"")
 target_link_libraries(libtorch INTERFACE torch torch_cpu c10)
 # The rpath comes as an option, not as a link directory, because CMake would warn that the wheel's
 # libgomp.so.1 hides the system's. It must: one libgomp a process means one pool of threads.

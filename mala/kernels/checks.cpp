@@ -2,6 +2,7 @@
 #include "mala/kernels/checks.h"
 
 #include <cmath>
+#include <cstdlib>
 
 #include "mala/core/overlap.h"
 
@@ -18,17 +19,17 @@ std::string shape(const HeadsView<T>& view) {
 // Sizes whose addresses do not fit into 64 bits come from damaged callers.
 template <typename T>
 bool addressable(const HeadsView<T>& view) {
+  constexpr int64_t kMost = int64_t{1} << 58;
   const Footprint print = footprint(view);
   int64_t elements = 1, reach = 0;
   for (size_t i = 0; i < 4; ++i) {
+    const int64_t size = print.sizes[i], stride = print.strides[i];
+    if (stride <= -kMost || stride >= kMost) return false;
     int64_t extent = 0;
-    if (__builtin_mul_overflow(elements, print.sizes[i], &elements)) return false;
-    if (__builtin_mul_overflow(print.sizes[i] - 1, std::abs(print.strides[i]), &extent)) {
-      return false;
-    }
+    if (__builtin_mul_overflow(elements, size, &elements)) return false;
+    if (__builtin_mul_overflow(size - 1, std::abs(stride), &extent)) return false;
     if (__builtin_add_overflow(reach, extent, &reach)) return false;
   }
-  constexpr int64_t kMost = int64_t{1} << 58;
   return elements < kMost && reach < kMost;
 }
 

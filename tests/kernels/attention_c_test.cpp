@@ -1,0 +1,330 @@
+// The C interface: the same numbers as the C++ one, and a code and a message for every misuse.
+#include "mala/kernels/attention_c.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "mala/kernels/attention.h"
+
+namespace mala {
+namespace {
+
+// Numbers between -1 and 1 without a pattern that a transposed index would keep.
+template <typename T>
+std::vector<T> numbers(int64_t count, uint32_t seed) {
+  std::vector<T> x(count);
+  for (T& value : x) {
+    seed = seed * 1664525u + 1013904223u;
+    value = static_cast<T>(static_cast<int32_t>(seed >> 8) - (1 << 23)) / (1 << 23);
+  }
+  return x;
+}
+
+// A call with all five tensors, B 2, H 3, N 5, M 7, D 16, E 8, in memory order (B, N, H, D).
+template <typename T>
+struct Call {
+  static constexpr int64_t kBatch = 2, kHeads = 3, kQueries = 5, kKeys = 7, kDim = 16,
+                           kValueDim = 8;
+
+  std::vector<T> q = numbers<T>(kBatch * kHeads * kQueries * kDim, 1);
+  std::vector<T> k = numbers<T>(kBatch * kHeads * kKeys * kDim, 2);
+  std::vector<T> v = numbers<T>(kBatch * kHeads * kKeys * kValueDim, 3);
+  std::vector<T> local = numbers<T>(kBatch * kHeads * kQueries * kValueDim, 4);
+  std::vector<T> gate = numbers<T>(local.size(), 5);
+  std::vector<T> out_gradient = numbers<T>(local.size(), 6);
+  std::vector<T> out = std::vector<T>(local.size());
+  std::vector<T> dq = q, dk = k, dv = v, dlocal = local, dgate = gate;
+  std::vector<T> state;
+  std::vector<std::byte> scratch;
+  mala_attention_inputs inputs{};
+  mala_attention_gradients gradients{};
+  mala_options options = mala_options_default();
+
+  Call() {
+    inputs = {sizeof inputs,
+              sizeof(T) == 4 ? MALA_FLOAT32 : MALA_FLOAT64,
+              tensor(q, kQueries, kDim),
+              tensor(k, kKeys, kDim),
+              tensor(v, kKeys, kValueDim),
+              tensor(local, kQueries, kValueDim),
+              tensor(gate, kQueries, kValueDim)};
+    gradients = {sizeof gradients,
+                 tensor(dq, kQueries, kDim),
+                 tensor(dk, kKeys, kDim),
+                 tensor(dv, kKeys, kValueDim),
+                 tensor(dlocal, kQueries, kValueDim),
+                 tensor(dgate, kQueries, kValueDim)};
+    int64_t bytes = 0;
+    EXPECT_EQ(mala_attention_state_bytes(&inputs, &bytes), MALA_OK) << mala_last_error();
+    state.resize(bytes / sizeof(T));
+    EXPECT_EQ(mala_attention_scratch_bytes(&inputs, &options, &bytes), MALA_OK);
+    scratch.resize(bytes);
+  }
+
+  static mala_tensor tensor(std::vector<T>& x, int64_t tokens, int64_t dim) {
+    return {x.data(), {kBatch, kHeads, tokens, dim}, {tokens * kHeads * dim, dim, kHeads * dim, 1}};
+  }
+
+  static HeadsView<T> view(const mala_tensor& t) {
+    return {static_cast<T*>(t.data),
+            t.sizes[0],
+            t.sizes[1],
+            t.sizes[2],
+            t.sizes[3],
+            t.strides[0],
+            t.strides[1],
+            t.strides[2],
+            t.strides[3]};
+  }
+
+  mala_tensor out_tensor() { return tensor(out, kQueries, kValueDim); }
+  mala_tensor out_gradient_tensor() { return tensor(out_gradient, kQueries, kValueDim); }
+  mala_buffer state_buffer() {
+    return {state.data(), static_cast<int64_t>(state.size() * sizeof(T))};
+  }
+  mala_buffer scratch_buffer() { return {scratch.data(), static_cast<int64_t>(scratch.size())}; }
+
+  mala_status forward() {
+    const mala_tensor to = out_tensor();
+    return mala_attention_forward(&inputs, &options, &to, state_buffer(), scratch_buffer());
+  }
+  mala_status backward() {
+    const mala_tensor from = out_gradient_tensor();
+    return mala_attention_backward(&inputs, &options, &from, state_buffer(), &gradients,
+                                   scratch_buffer());
+  }
+};
+
+// The same call through C++, with options that the test chose itself: forward, then backward.
+template <typename T>
+void run_cpp(Call<T>& call, const AttentionOptions& options) {
+  const auto view = Call<T>::view;
+  const AttentionInputs<T> inputs{view(call.inputs.q), view(call.inputs.k), view(call.inputs.v),
+                                  view(call.inputs.local), view(call.inputs.gate)};
+  const AttentionGradients<T> gradients{view(call.gradients.q), view(call.gradients.k),
+                                        view(call.gradients.v), view(call.gradients.local),
+                                        view(call.gradients.gate)};
+  attention_forward<T>(inputs, options, view(call.out_tensor()), call.state, call.scratch);
+  attention_backward<T>(inputs, options, view(call.out_gradient_tensor()), call.state, gradients,
+                        call.scratch);
+}
+
+// Runs both ways and wants the same bits: the C interface adds nothing to the arithmetic.
+template <typename T>
+void expect_same(const mala_options& c_options, const AttentionOptions& cpp_options) {
+  Call<T> c, cpp;
+  c.options = c_options;
+  ASSERT_EQ(c.forward(), MALA_OK) << mala_last_error();
+  ASSERT_EQ(c.backward(), MALA_OK) << mala_last_error();
+  run_cpp(cpp, cpp_options);
+  EXPECT_EQ(c.out, cpp.out);
+  EXPECT_EQ(c.state, cpp.state);
+  EXPECT_EQ(c.dq, cpp.dq);
+  EXPECT_EQ(c.dk, cpp.dk);
+  EXPECT_EQ(c.dv, cpp.dv);
+  EXPECT_EQ(c.dlocal, cpp.dlocal);
+  EXPECT_EQ(c.dgate, cpp.dgate);
+}
+
+TEST(AttentionC, DefaultsAreThoseOfCpp) {
+  expect_same<float>(mala_options_default(), {});
+  expect_same<double>(mala_options_default(), {});
+}
+
+TEST(AttentionC, EveryOptionArrives) {
+  mala_options options = mala_options_default();
+  options.rule = MALA_RULE_INLINE;
+  options.norm = MALA_NORM_BALANCED;
+  options.feature = MALA_FEATURE_EXP;
+  options.key_mean = 0;
+  options.scale = 0.125;
+  options.eps = 0.5;
+  options.q_rope.kind = MALA_ROPE_LINE;
+  options.q_rope.offset = 3;
+  options.k_rope.kind = MALA_ROPE_GRID;
+  options.k_rope.width = 2;
+  expect_same<float>(options, {.rule = Rule::kInline,
+                               .norm = Norm::kBalanced,
+                               .feature = Feature::kExp,
+                               .key_mean = false,
+                               .scale = 0.125,
+                               .eps = 0.5,
+                               .q_rope = Rope::line(3),
+                               .k_rope = Rope::grid(2)});
+}
+
+TEST(AttentionC, RulesNormsAndFeaturesAreNumberedAsInCpp) {
+  constexpr Rule kRules[] = {Rule::kMala, Rule::kLinear, Rule::kInline};
+  constexpr Norm kNorms[] = {Norm::kPublished, Norm::kPrinted, Norm::kBalanced};
+  constexpr Feature kFeatures[] = {Feature::kElu1, Feature::kRelu, Feature::kExp};
+  for (int32_t i = 0; i < 3; ++i) {
+    mala_options c_options = mala_options_default();
+    c_options.rule = c_options.norm = c_options.feature = i;
+    AttentionOptions options;
+    options.rule = kRules[i];
+    options.norm = kNorms[i];
+    options.feature = kFeatures[i];
+    expect_same<double>(c_options, options);
+  }
+  EXPECT_EQ(static_cast<int>(MALA_FEATURE_IDENTITY), static_cast<int>(Feature::kIdentity));
+}
+
+TEST(AttentionC, TablesOfRotationsArrive) {
+  const std::vector<float> cos = numbers<float>(7 * 9, 7), sin = numbers<float>(7 * 9, 8);
+  mala_options c_options = mala_options_default();
+  c_options.q_rope = c_options.k_rope = {MALA_ROPE_TABLE, 0, 0, cos.data(), sin.data(), 7, 9};
+  AttentionOptions options;
+  options.q_rope = options.k_rope = Rope::table(cos.data(), sin.data(), 7, 9);
+  expect_same<double>(c_options, options);
+}
+
+TEST(AttentionC, LocalAndGateMayBeAbsent) {
+  Call<float> call;
+  call.inputs.local.data = call.inputs.gate.data = nullptr;
+  call.gradients.local.data = call.gradients.gate.data = nullptr;
+  EXPECT_EQ(call.forward(), MALA_OK) << mala_last_error();
+  EXPECT_EQ(call.backward(), MALA_OK) << mala_last_error();
+}
+
+// Programs built against this version rely on these numbers: changing one breaks them.
+TEST(AttentionC, LayoutStaysAsItIs) {
+  EXPECT_EQ(sizeof(mala_tensor), 72u);
+  EXPECT_EQ(sizeof(mala_buffer), 16u);
+  EXPECT_EQ(sizeof(mala_rope), 56u);
+  EXPECT_EQ(offsetof(mala_options, scale), 24u);
+  EXPECT_EQ(offsetof(mala_options, k_rope), 96u);
+  EXPECT_GE(sizeof(mala_options), 152u);
+  EXPECT_EQ(offsetof(mala_attention_inputs, gate), 304u);
+  EXPECT_GE(sizeof(mala_attention_inputs), 376u);
+  EXPECT_EQ(offsetof(mala_attention_gradients, gate), 296u);
+  EXPECT_GE(sizeof(mala_attention_gradients), 368u);
+}
+
+// The call must be refused with this text, and leave out as it was.
+void expect_refused(Call<float>& call, const std::string& text) {
+  std::fill(call.out.begin(), call.out.end(), 42.0f);
+  EXPECT_EQ(call.forward(), MALA_INVALID_ARGUMENT) << text;
+  EXPECT_EQ(mala_last_error(), "[mala_attention_forward] " + text);
+  EXPECT_EQ(call.out, std::vector<float>(call.out.size(), 42.0f));
+}
+
+TEST(AttentionC, RefusesUnknownChoices) {
+  const std::string advice = " is needed; use the constants of attention_c.h";
+  Call<float> call;
+  call.options.rule = 3;
+  expect_refused(call, "options.rule is 3, 0 to 2" + advice);
+  call.options = mala_options_default();
+  call.options.norm = -1;
+  expect_refused(call, "options.norm is -1, 0 to 2" + advice);
+  call.options = mala_options_default();
+  call.options.feature = 4;
+  expect_refused(call, "options.feature is 4, 0 to 3" + advice);
+  call.options = mala_options_default();
+  call.options.k_rope.kind = 9;
+  expect_refused(call, "options.k_rope.kind is 9, 0 to 3" + advice);
+  call.options = mala_options_default();
+  call.inputs.dtype = 2;
+  expect_refused(call, "inputs.dtype is 2; use MALA_FLOAT32 (0) or MALA_FLOAT64 (1)");
+}
+
+TEST(AttentionC, RefusesNullPointersInEveryPlace) {
+  Call<float> call;
+  const mala_tensor out = call.out_tensor(), nowhere{};
+  const mala_buffer state = call.state_buffer(), scratch = call.scratch_buffer();
+  const mala_attention_inputs* in = &call.inputs;
+  const mala_options* options = &call.options;
+  int64_t bytes = 0;
+  for (const mala_status status :
+       {mala_attention_forward(nullptr, options, &out, state, scratch),
+        mala_attention_forward(in, nullptr, &out, state, scratch),
+        mala_attention_forward(in, options, nullptr, state, scratch),
+        mala_attention_forward(in, options, &nowhere, state, scratch),
+        mala_attention_forward(in, options, &out, {}, scratch),
+        mala_attention_forward(in, options, &out, {nullptr, state.bytes}, scratch),
+        mala_attention_forward(in, options, &out, state, {nullptr, scratch.bytes}),
+        mala_attention_backward(nullptr, options, &out, state, &call.gradients, scratch),
+        mala_attention_backward(in, options, nullptr, state, &call.gradients, scratch),
+        mala_attention_backward(in, options, &out, state, nullptr, scratch),
+        mala_attention_scratch_bytes(nullptr, options, &bytes),
+        mala_attention_scratch_bytes(in, nullptr, &bytes),
+        mala_attention_scratch_bytes(in, options, nullptr),
+        mala_attention_state_bytes(nullptr, &bytes), mala_attention_state_bytes(in, nullptr)}) {
+    EXPECT_EQ(status, MALA_INVALID_ARGUMENT);
+  }
+  call.inputs.k.data = nullptr;
+  expect_refused(call, "k.data is null; only local and gate may be absent");
+}
+
+TEST(AttentionC, RefusesPointersThatAreNotAligned) {
+  Call<float> call;
+  call.inputs.v.data = static_cast<char*>(call.inputs.v.data) + 1;
+  EXPECT_EQ(call.forward(), MALA_INVALID_ARGUMENT);
+  EXPECT_TRUE(std::strstr(mala_last_error(), "a multiple of 4 is needed")) << mala_last_error();
+}
+
+// What the C++ entry refuses comes back under the name of the C function, not of the C++ one.
+TEST(AttentionC, NamesTheFunctionThatWasCalled) {
+  Call<float> call;
+  call.inputs.k.sizes[3] = 24;
+  int64_t bytes = -1;
+  const auto begins_with = [](const std::string& text) {
+    return std::string(mala_last_error()).starts_with(text);
+  };
+  EXPECT_EQ(call.forward(), MALA_INVALID_ARGUMENT);
+  EXPECT_TRUE(begins_with("[mala_attention_forward] k")) << mala_last_error();
+  EXPECT_EQ(call.backward(), MALA_INVALID_ARGUMENT);
+  EXPECT_TRUE(begins_with("[mala_attention_backward] k")) << mala_last_error();
+  EXPECT_EQ(mala_attention_state_bytes(&call.inputs, &bytes), MALA_INVALID_ARGUMENT);
+  EXPECT_TRUE(begins_with("[mala_attention_state_bytes] k")) << mala_last_error();
+  EXPECT_EQ(bytes, -1);
+}
+
+TEST(AttentionC, RefusesStructsOfTheWrongSize) {
+  Call<float> call;
+  call.options.struct_size = 0;
+  expect_refused(call, str("options.struct_size is 0, ", sizeof(mala_options),
+                           " is needed; set it to the sizeof of the struct"));
+  call.options.struct_size = std::numeric_limits<size_t>::max();
+  EXPECT_EQ(call.forward(), MALA_INVALID_ARGUMENT);
+}
+
+// A program that was compiled with a later header, which has one more field.
+TEST(AttentionC, TakesLargerStructsWhoseNewFieldsAreZero) {
+  struct {
+    mala_options known;
+    int64_t added;
+  } later{mala_options_default(), 0};
+  later.known.struct_size = sizeof later;
+  Call<float> call;
+  const mala_tensor out = call.out_tensor();
+  const auto forward = [&] {
+    return mala_attention_forward(&call.inputs, &later.known, &out, call.state_buffer(),
+                                  call.scratch_buffer());
+  };
+  EXPECT_EQ(forward(), MALA_OK) << mala_last_error();
+  later.added = 1;
+  EXPECT_EQ(forward(), MALA_INVALID_ARGUMENT);
+  EXPECT_EQ(mala_last_error(),
+            str("[mala_attention_forward] options sets fields that mala ", mala_version(),
+                " does not know; leave them zero, or use the library of your header"));
+}
+
+TEST(AttentionC, KeepsTheMessageOfEachThread) {
+  Call<float> call;
+  call.options.rule = 3;
+  EXPECT_EQ(call.forward(), MALA_INVALID_ARGUMENT);
+  const std::string mine = mala_last_error();
+  std::thread([] { EXPECT_STREQ(mala_last_error(), ""); }).join();
+  call.options.rule = MALA_RULE_MALA;
+  EXPECT_EQ(call.forward(), MALA_OK);
+  EXPECT_EQ(mala_last_error(), mine);  // of the last call that failed
+}
+
+}  // namespace
+}  // namespace mala

@@ -1,0 +1,247 @@
+// The definition: against a full matrix of weights, against finite differences, and its causal
+// form against its bidirectional form on every prefix.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "mala/kernels/reference/attention.h"
+#include "tests/support/attention_problem.h"
+#include "tests/support/compare.h"
+#include "tests/support/weight_matrix.h"
+
+namespace mala::test {
+namespace {
+
+// Double has 16 digits, sums here are short, and s up to 60 takes two digits from their difference.
+constexpr double kEqual = 1e-12;
+
+// Differences of fourth order with this step are good to about step^4 and 1e-16 / step.
+constexpr double kStep = 1e-3;
+constexpr double kDifferenceError = 1e-8;
+
+constexpr std::array kForms{Form::kBidirectional, Form::kCausal};
+
+// A small case with everything in it.
+AttentionCase full_case(Form form) {
+  AttentionCase c{.batch = 2, .heads = 2, .queries = 6, .dim = 8, .value_dim = 16};
+  c.keys = form == Form::kCausal ? c.queries : 9;
+  c.set_tail(3);
+  return c;
+}
+
+// Calls visit for every rule, norm, feature, RoPE and key_mean.
+void each_option(AttentionCase c, const std::function<void(const AttentionCase&)>& visit) {
+  for (const Rule rule : kRules)
+    for (const Norm norm : kNorms)
+      for (const Feature feature : kFeatures)
+        for (const Rope::Kind kind : kRopeKinds)
+          for (const bool key_mean : {true, false}) {
+            c.options = options_of(rule, norm, feature);
+            c.options.key_mean = key_mean;
+            c.options.q_rope = some_rope(kind, 3);
+            c.options.k_rope = some_rope(kind, 1);
+            ++c.seed;
+            visit(c);
+          }
+}
+
+TEST(Reference, EqualsTheWeightMatrix) {
+  for (const Form form : kForms) {
+    each_option(full_case(form), [&](const AttentionCase& c) {
+      const AttentionProblem<double> problem(well_conditioned(c));
+      const AttentionResults results = run_reference(problem, form, Pass::kForward);
+      EXPECT_LT(relative_error(results.out, weight_matrix_forward(problem, form)), kEqual)
+          << describe(problem.about);
+    });
+  }
+}
+
+TEST(Reference, EqualsTheWeightMatrixForEveryScaleAndEps) {
+  for (const Form form : kForms) {
+    for (const double scale : {1.0, 0.05, 3.0}) {
+      for (const double eps : {0.0, 1e-6, 0.5}) {
+        AttentionCase c = full_case(form);
+        c.options.scale = scale;
+        c.options.eps = eps;
+        const AttentionProblem<double> problem(c);
+        const AttentionResults results = run_reference(problem, form, Pass::kForward);
+        EXPECT_LT(relative_error(results.out, weight_matrix_forward(problem, form)), kEqual);
+      }
+    }
+  }
+}
+
+// sum(out * g), of which run_reference gives the gradients.
+double loss(const AttentionProblem<double>& problem, Form form) {
+  const std::vector<double> out = run_reference(problem, form, Pass::kForward).out;
+  const std::vector<double> g = problem.out_gradient.values();
+  double sum = 0;
+  for (size_t i = 0; i < out.size(); ++i) sum += out[i] * g[i];
+  return sum;
+}
+
+// The slope of the loss when `x`, a tensor of the problem, moves along `direction`.
+double difference(AttentionProblem<double>& problem, Tensor<double>& x,
+                  const std::vector<double>& direction, Form form) {
+  const std::vector<double> start = x.values();
+  auto loss_at = [&](double step) {
+    std::vector<double> moved = start;
+    for (size_t i = 0; i < moved.size(); ++i) moved[i] += step * direction[i];
+    x.set_values(moved);
+    return loss(problem, form);
+  };
+  const double near = loss_at(kStep) - loss_at(-kStep);
+  const double far = loss_at(2 * kStep) - loss_at(-2 * kStep);
+  x.set_values(start);
+  return (8 * near - far) / (12 * kStep);
+}
+
+// The five inputs of a problem beside the gradients the definition gives for them.
+struct InputGradient {
+  const char* name;
+  Tensor<double>* input;
+  const std::vector<double>* gradient;
+};
+
+std::vector<InputGradient> input_gradients(AttentionProblem<double>& p, const AttentionResults& r) {
+  std::vector<InputGradient> pairs{{"q", &p.q, &r.q}, {"k", &p.k, &r.k}, {"v", &p.v, &r.v}};
+  if (p.local.exists()) pairs.push_back({"local", &p.local, &r.local});
+  if (p.gate.exists()) pairs.push_back({"gate", &p.gate, &r.gate});
+  return pairs;
+}
+
+// Moves numbers off zero, where relu and elu1 have kinks that differences would straddle.
+void avoid_kinks(Tensor<double>& x) {
+  std::vector<double> values = x.values();
+  for (double& value : values) value += value > 0 ? 0.05 : -0.05;
+  x.set_values(values);
+}
+
+void expect_slope(AttentionProblem<double>& problem, const InputGradient& x,
+                  const std::vector<double>& direction, Form form) {
+  double expected = 0;
+  for (size_t i = 0; i < direction.size(); ++i) expected += direction[i] * (*x.gradient)[i];
+  const double slope = difference(problem, *x.input, direction, form);
+  EXPECT_NEAR(slope, expected, kDifferenceError * std::max(1.0, std::abs(expected)))
+      << x.name << ", causal " << (form == Form::kCausal) << ", " << describe(problem.about);
+}
+
+// Each tensor along a random direction, in which no element can hide.
+void expect_gradients(AttentionProblem<double>& problem, Form form, Random& random) {
+  avoid_kinks(problem.q);
+  avoid_kinks(problem.k);
+  const AttentionResults results = run_reference(problem, form);
+  for (const InputGradient& x : input_gradients(problem, results)) {
+    std::vector<double> direction(x.gradient->size());
+    for (double& d : direction) d = random.uniform(-1, 1);
+    expect_slope(problem, x, direction, form);
+  }
+}
+
+TEST(Reference, GradientsAreFiniteDifferences) {
+  Random random(11);
+  for (const Form form : kForms) {
+    AttentionCase small = full_case(form);
+    small.batch = 1;
+    each_option(small, [&](AttentionCase c) {
+      c.set_tail(static_cast<int>(c.seed % 4));
+      AttentionProblem<double> problem(well_conditioned(c));
+      expect_gradients(problem, form, random);
+    });
+  }
+}
+
+// `printed` with RoPE and an eps of usual size, turned so little that r stays far from zero.
+TEST(Reference, GradientsOfPrintedWithSmallEps) {
+  Random random(12);
+  for (const Form form : kForms) {
+    for (const Rule rule : kRules) {
+      AttentionCase c = full_case(form);
+      c.table_angle = 0.3;
+      c.options = options_of(rule, Norm::kPrinted);
+      c.options.q_rope.kind = c.options.k_rope.kind = Rope::Kind::kTable;
+      AttentionProblem<double> problem(c);
+      expect_gradients(problem, form, random);
+    }
+  }
+}
+
+void expect_every_element(AttentionProblem<double>& problem, Form form) {
+  avoid_kinks(problem.q);
+  avoid_kinks(problem.k);
+  const AttentionResults results = run_reference(problem, form);
+  for (const InputGradient& x : input_gradients(problem, results)) {
+    for (size_t i = 0; i < x.gradient->size(); ++i) {
+      std::vector<double> direction(x.gradient->size());
+      direction[i] = 1;
+      expect_slope(problem, x, direction, form);
+    }
+  }
+}
+
+// Element by element for each rule and norm, so that a wrong one is named.
+TEST(Reference, EveryElementOfTheGradientsIsAFiniteDifference) {
+  for (const Form form : kForms) {
+    for (const Rule rule : kRules) {
+      for (const Norm norm : kNorms) {
+        AttentionCase c{.queries = 3, .keys = form == Form::kCausal ? 3 : 4};
+        c.set_tail(3);
+        c.options = options_of(rule, norm);
+        c.options.q_rope = Rope::line(2);
+        c.options.k_rope = Rope::line();
+        AttentionProblem<double> problem(well_conditioned(c));
+        expect_every_element(problem, form);
+      }
+    }
+  }
+}
+
+// Causal out at t is the last row of the bidirectional out on the first t tokens.
+TEST(Reference, CausalIsBidirectionalOnEveryPrefix) {
+  AttentionCase whole = full_case(Form::kCausal);
+  whole.batch = whole.heads = 1;
+  each_option(whole, [&](const AttentionCase& c) {
+    const AttentionProblem<double> all(well_conditioned(c));
+    const std::vector<double> causal = run_reference(all, Form::kCausal, Pass::kForward).out;
+    for (int64_t t = 1; t <= c.queries; ++t) {
+      Tensor<double> out({1, 1, t, c.value_dim}, Layout::kDense);
+      AttentionInputs<double> prefix = all.inputs();
+      for (HeadsView<const double>* x :
+           {&prefix.q, &prefix.k, &prefix.v, &prefix.local, &prefix.gate})
+        x->tokens = t;
+      reference::attention_forward(prefix, all.options, out.view());
+      for (int64_t e = 0; e < c.value_dim; ++e) {
+        EXPECT_NEAR(out.view().head(0, 0).at(t - 1, e), causal[(t - 1) * c.value_dim + e],
+                    kEqual * std::max(1.0, max_size(causal)))
+            << "t " << t << " " << describe(all.about);
+      }
+    }
+  });
+}
+
+// Strides change nothing: the same numbers in every layout give the same bits.
+TEST(Reference, TakesAnyStrides) {
+  for (const Layout layout : output_layouts()) {
+    AttentionCase c = full_case(Form::kBidirectional);
+    const AttentionResults expected = run_reference(AttentionProblem<double>(c));
+    c.set_input_layouts(layout);
+    const AttentionProblem<double> p(c);
+    auto like = [&](const Tensor<double>& x) {
+      return Tensor<double>(x.shape(), layout, Role::kOutput);
+    };
+    Tensor<double> out = like(p.out_gradient), dq = like(p.q), dk = like(p.k), dv = like(p.v),
+                   dlocal = like(p.local), dgate = like(p.gate);
+    reference::attention_forward(p.inputs(), p.options, out.view());
+    reference::attention_backward(p.inputs(), p.options, p.out_gradient.view(),
+                                  {dq.view(), dk.view(), dv.view(), dlocal.view(), dgate.view()});
+    const AttentionResults results{out.values(), dq.values(),     dk.values(),
+                                   dv.values(),  dlocal.values(), dgate.values()};
+    EXPECT_TRUE(same_bits(results, expected)) << name(layout);
+    for (const Tensor<double>* x : {&out, &dq, &dk, &dv, &dlocal, &dgate})
+      EXPECT_TRUE(x->guards_intact()) << name(layout);
+  }
+}
+
+}  // namespace
+}  // namespace mala::test

@@ -1,0 +1,97 @@
+// The tensors of a case, and the definition run on them.
+#include "tests/support/attention_problem.h"
+
+#include <cmath>
+
+#include "mala/kernels/reference/attention.h"
+
+namespace mala::test {
+namespace {
+
+// The same numbers as doubles, in the simplest layout.
+template <typename T>
+Tensor<double> as_doubles(const Tensor<T>& x) {
+  if (!x.exists()) return {};
+  Tensor<double> copy(x.shape(), Layout::kDense);
+  copy.set_values(x.values());
+  return copy;
+}
+
+}  // namespace
+
+template <typename T>
+AttentionProblem<T>::AttentionProblem(const AttentionCase& c) : about(c), options(c.options) {
+  const Shape q_shape{c.batch, c.heads, c.queries, c.dim}, k_shape{c.batch, c.heads, c.keys, c.dim};
+  const Shape v_shape{c.batch, c.heads, c.keys, c.value_dim};
+  q = make_input(kQ, q_shape);
+  k = make_input(kK, k_shape);
+  v = make_input(kV, v_shape);
+  if (c.local) local = make_input(kLocal, out_shape());
+  if (c.gate) gate = make_input(kGate, out_shape());
+  out_gradient = make_input(kG, out_shape());
+  Random random(c.seed);
+  q.fill(random, c.q_low, c.q_high);
+  k.fill(random, c.k_low, c.k_high);
+  v.fill(random, -0.5, 1.5);  // not around zero, or the mean value would hardly count
+  local.fill(random, -1, 1);
+  gate.fill(random, -1, 1);
+  out_gradient.fill(random, -1, 1);
+  fill_table(options.q_rope, q_table_, c.queries, c.seed + 1);
+  fill_table(options.k_rope, k_table_, c.keys, c.seed + 2);
+}
+
+template <typename T>
+Tensor<T> AttentionProblem<T>::make_input(Slot slot, Shape shape) const {
+  return {shape, about.layouts[slot], Role::kInput, about.misalign};
+}
+
+// One row more than there are tokens, and two unused numbers after each row.
+template <typename T>
+void AttentionProblem<T>::fill_table(Rope& rope, std::vector<float>& table, int64_t tokens,
+                                     uint64_t seed) const {
+  if (rope.kind != Rope::Kind::kTable) return;
+  const int64_t rows = tokens + 1, stride = about.dim / 2 + 2;
+  table.assign(2 * rows * stride, guard_word<float>());
+  Random random(seed);
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t pair = 0; pair < about.dim / 2; ++pair) {
+      const double angle = random.uniform(-about.table_angle, about.table_angle);
+      table[row * stride + pair] = static_cast<float>(std::cos(angle));
+      table[(rows + row) * stride + pair] = static_cast<float>(std::sin(angle));
+    }
+  }
+  rope = Rope::table(table.data(), table.data() + rows * stride, rows, stride);
+}
+
+template <typename T>
+AttentionInputs<T> AttentionProblem<T>::inputs() const {
+  return {q.view(), k.view(), v.view(), local.view(), gate.view()};
+}
+
+template <typename T>
+AttentionResults run_reference(const AttentionProblem<T>& problem, Form form, Pass pass) {
+  const Tensor<double> q = as_doubles(problem.q), k = as_doubles(problem.k),
+                       v = as_doubles(problem.v), local = as_doubles(problem.local),
+                       gate = as_doubles(problem.gate), g = as_doubles(problem.out_gradient);
+  const AttentionInputs<double> inputs{q.view(), k.view(), v.view(), local.view(), gate.view()};
+  const bool causal = form == Form::kCausal;
+
+  Tensor<double> out(problem.out_shape(), Layout::kDense);
+  (causal ? reference::causal_attention_forward : reference::attention_forward)(
+      inputs, problem.options, out.view());
+  if (pass == Pass::kForward) return {.out = out.values()};
+
+  Tensor<double> dq = q, dk = k, dv = v, dlocal = local, dgate = gate;
+  const AttentionGradients<double> gradients{dq.view(), dk.view(), dv.view(), dlocal.view(),
+                                             dgate.view()};
+  (causal ? reference::causal_attention_backward : reference::attention_backward)(
+      inputs, problem.options, g.view(), gradients);
+  return {out.values(), dq.values(), dk.values(), dv.values(), dlocal.values(), dgate.values()};
+}
+
+template struct AttentionProblem<float>;
+template struct AttentionProblem<double>;
+template AttentionResults run_reference(const AttentionProblem<float>&, Form, Pass);
+template AttentionResults run_reference(const AttentionProblem<double>&, Form, Pass);
+
+}  // namespace mala::test
