@@ -19,12 +19,14 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // products (kBlock, D) = rows (kBlock, E) * matrix (E, D).
 template <typename T>
-HWY_INLINE void project_rows(Rows<const T> rows, const T* matrix, Extent size, T* products) {
+HWY_INLINE void project_rows(Rows<const T> rows, const T* matrix, Extent size, T* products,
+                             Prefetch<T>& meanwhile) {
   const hn::ScalableTag<T> d;
-  compute_product<T>(Plain<T>{rows.data, rows.stride}, Right<T>{matrix, size.columns}, size,
-                     [=](int64_t row, int64_t column, hn::Vec<decltype(d)> product) HWY_ATTR {
-                       hn::StoreU(product, d, products + row * size.columns + column);
-                     });
+  compute_product<T>(
+      Plain<T>{rows.data, rows.stride}, Right<T>{matrix, size.columns}, size,
+      [=](int64_t row, int64_t column, hn::Vec<decltype(d)> product)
+          HWY_ATTR { hn::StoreU(product, d, products + row * size.columns + column); },
+      meanwhile);
 }
 
 // How the gradient of a rotated feature becomes that of the raw query or key x:
@@ -76,7 +78,7 @@ HWY_INLINE void multiply_rows(Rows<const T> a, Rows<const T> b, Extent size, Row
 template <typename T>
 HWY_INLINE Rows<const T> pass_tail(const QueryGradients<T>& task, Span block,
                                    const Features<T>& features, const Weights<T>& weights,
-                                   const Tiles<T>& tiles) {
+                                   const Tiles<T>& tiles, Prefetch<T>& meanwhile) {
   const hn::ScalableTag<T> d;
   const int64_t value_pad = padded(task.out_gradient.cols);
   const Extent size{block.count, value_pad, task.queries.x.cols};
@@ -85,12 +87,14 @@ HWY_INLINE Rows<const T> pass_tail(const QueryGradients<T>& task, Span block,
   const Rows<const T> gate = stage(task.gate, block, tiles.gate);
   if (gate.data) {
     const Rows<T> d_gate = stage_output(task.d_gate, block, tiles.outputs);
-    compute_attention(features, task.head, weights, size,
-                      [&](int64_t row, int64_t column, hn::Vec<decltype(d)> y) HWY_ATTR {
-                        if (local.data) y = hn::Add(y, hn::LoadU(d, local.row(row) + column));
-                        y = hn::Mul(y, hn::LoadU(d, gradient.row(row) + column));
-                        hn::StoreU(y, d, d_gate.row(row) + column);
-                      });
+    compute_attention(
+        features, task.head, weights, size,
+        [&](int64_t row, int64_t column, hn::Vec<decltype(d)> y) HWY_ATTR {
+          if (local.data) y = hn::Add(y, hn::LoadU(d, local.row(row) + column));
+          y = hn::Mul(y, hn::LoadU(d, gradient.row(row) + column));
+          hn::StoreU(y, d, d_gate.row(row) + column);
+        },
+        meanwhile);
     unstage(d_gate, block, task.d_gate);
     const Rows<T> product{tiles.values, value_pad};
     multiply_rows(gradient, gate, size, product);
@@ -118,11 +122,14 @@ void query_gradients(const QueryGradients<T>& task, const Tiles<T>& tiles) {
   RotationWalk<T> walk(*queries.angles, queries.span.first);
   Weights<T> weights;
   for_each_block(queries.span, [&](Span block, bool last) HWY_ATTR {
+    Prefetch<T> next;
+    next.add(queries.x, block.first + kBlock);
+    next.add(task.out_gradient, block.first + kBlock);
     const Features<T> features = stage_features(queries, block, walk, tiles);
     compute_weights(task.weighting, features, block.count, head.key, weights);
-    const Rows<const T> gradient = pass_tail(task, block, features, weights, tiles);
+    const Rows<const T> gradient = pass_tail(task, block, features, weights, tiles, next);
     project_rows(gradient, head.state_transposed, {block.count, dim_pad, layout.value_dim},
-                 tiles.products);
+                 tiles.products, next);
 
     const Rows<T> d_query = stage_output(task.d_query, block, tiles.raw);
     const PullBack<T> pull{queries, features, tiles.rotation, head.key, rotated_magnitude};
@@ -145,7 +152,7 @@ void query_gradients(const QueryGradients<T>& task, const Tiles<T>& tiles) {
     scale_rows(weights.product, {block.count, dim_pad, 0}, features.rotated);
     accumulate_product(Transposed<T>{features.rotated.data, features.rotated.stride},
                        Right<T>{gradient.data, gradient.stride},
-                       {layout.dim, value_pad, block.count}, group + layout.products());
+                       {layout.dim, value_pad, block.count}, group + layout.products(), next);
     sums.end_block(block.count, last);
   });
 }
@@ -175,9 +182,12 @@ void key_gradients(const KeyGradients<T>& task, const Tiles<T>& tiles) {
   const StateLayout layout{keys.x.cols, task.values.cols};
   RotationWalk<T> walk(*keys.angles, keys.span.first);
   for_each_block(keys.span, [&](Span block, bool) HWY_ATTR {
+    Prefetch<T> next;
+    next.add(keys.x, block.first + kBlock);
+    next.add(task.values, block.first + kBlock);
     const Features<T> features = stage_features(keys, block, walk, tiles);
     project_rows(stage_values(task, block, tiles), head.d_state_transposed,
-                 {block.count, layout.dim_pad(), layout.value_dim}, tiles.products);
+                 {block.count, layout.dim_pad(), layout.value_dim}, tiles.products, next);
     const Rows<T> d_key = stage_output(task.d_key, block, tiles.raw);
     const PullBack<T> pull{keys, features, tiles.rotation, head.d_key,
                            task.weighting.rotated_magnitude()};
@@ -187,14 +197,15 @@ void key_gradients(const KeyGradients<T>& task, const Tiles<T>& tiles) {
     unstage(d_key, block, task.d_key);
 
     const Rows<T> d_value = stage_output(task.d_value, block, tiles.outputs);
-    compute_product<T>(Plain<T>{features.rotated.data, features.rotated.stride},
-                       Right<T>{head.d_state, layout.value_pad()},
-                       {block.count, layout.value_pad(), layout.dim},
-                       [&](int64_t row, int64_t column, hn::Vec<decltype(d)> product) HWY_ATTR {
-                         if (row >= block.count) return;
-                         const auto mean = hn::LoadU(d, head.d_value + column);
-                         hn::StoreU(hn::Add(product, mean), d, d_value.row(row) + column);
-                       });
+    compute_product<T>(
+        Plain<T>{features.rotated.data, features.rotated.stride},
+        Right<T>{head.d_state, layout.value_pad()}, {block.count, layout.value_pad(), layout.dim},
+        [&](int64_t row, int64_t column, hn::Vec<decltype(d)> product) HWY_ATTR {
+          if (row >= block.count) return;
+          const auto mean = hn::LoadU(d, head.d_value + column);
+          hn::StoreU(hn::Add(product, mean), d, d_value.row(row) + column);
+        },
+        next);
     unstage(d_value, block, task.d_value);
   });
 }

@@ -25,17 +25,18 @@ void sum_keys(const SumKeys<T>& task, const Tiles<T>& tiles) {
   GroupedSums<T> sums(group, task.sums, layout.size());
   RotationWalk<T> walk(*keys.angles, keys.span.first);
   for_each_block(keys.span, [&](Span block, bool last) HWY_ATTR {
-    prefetch_next(keys.x, block);
-    prefetch_next(task.values, block);
+    Prefetch<T> next;
+    next.add(keys.x, block.first + kBlock);
+    next.add(task.values, block.first + kBlock);
     const Features<T> features = stage_features(keys, block, walk, tiles);
     const Rows<const T> rotated = read_only(features.rotated);
     const Rows<const T> values = stage(task.values, block, tiles.values);
     add_rows(features.plain, {block.count, layout.dim_pad(), 0}, group + layout.keys());
     add_rows(rotated, {block.count, layout.dim_pad(), 0}, group + layout.rotated_keys());
     add_rows(values, {block.count, layout.value_pad(), 0}, group + layout.values());
-    accumulate_product(Transposed<T>{rotated.data, rotated.stride},
-                       Right<T>{values.data, values.stride},
-                       {layout.dim, layout.value_pad(), block.count}, group + layout.products());
+    accumulate_product(
+        Transposed<T>{rotated.data, rotated.stride}, Right<T>{values.data, values.stride},
+        {layout.dim, layout.value_pad(), block.count}, group + layout.products(), next);
     sums.end_block(block.count, last);
   });
 }
@@ -48,18 +49,21 @@ void apply_queries(const ApplyQueries<T>& task, const Tiles<T>& tiles) {
   RotationWalk<T> walk(*queries.angles, queries.span.first);
   Weights<T> weights;
   for_each_block(queries.span, [&](Span block, bool) HWY_ATTR {
-    prefetch_next(queries.x, block);
+    Prefetch<T> next;
+    next.add(queries.x, block.first + kBlock);
     const Features<T> features = stage_features(queries, block, walk, tiles);
     const Rows<const T> local = stage(task.local, block, tiles.local);
     const Rows<const T> gate = stage(task.gate, block, tiles.gate);
     const Rows<T> out = stage_output(task.out, block, tiles.outputs);
     compute_weights(task.weighting, features, block.count, task.head.key, weights);
-    compute_attention(features, task.head, weights, {block.count, value_pad, dim},
-                      [&](int64_t row, int64_t column, hn::Vec<decltype(d)> y) HWY_ATTR {
-                        if (local.data) y = hn::Add(y, hn::LoadU(d, local.row(row) + column));
-                        if (gate.data) y = hn::Mul(y, hn::LoadU(d, gate.row(row) + column));
-                        hn::StoreU(y, d, out.row(row) + column);
-                      });
+    compute_attention(
+        features, task.head, weights, {block.count, value_pad, dim},
+        [&](int64_t row, int64_t column, hn::Vec<decltype(d)> y) HWY_ATTR {
+          if (local.data) y = hn::Add(y, hn::LoadU(d, local.row(row) + column));
+          if (gate.data) y = hn::Mul(y, hn::LoadU(d, gate.row(row) + column));
+          hn::StoreU(y, d, out.row(row) + column);
+        },
+        next);
     unstage(out, block, task.out);
   });
 }

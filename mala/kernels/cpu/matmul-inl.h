@@ -8,6 +8,7 @@
 
 #include "hwy/highway.h"
 #include "mala/kernels/cpu/layout.h"
+#include "mala/kernels/cpu/prefetch.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace mala::cpu::HWY_NAMESPACE {
@@ -51,8 +52,9 @@ struct Extent {
 };
 
 // left * right, tile by tile. start(row, column) gives the first value of each vector of the
-// result, finish(row, column, vector) takes the last. Rows are rounded up to whole tiles, so
-// `left` must be readable up to there; columns are whole vectors.
+// result, finish(row, column, vector) takes the last, and `meanwhile` is told after each tile.
+// Rows are rounded up to whole tiles, so `left` must be readable up to there; columns are whole
+// vectors.
 template <typename T, class Left, class Start, class Finish>
 struct Product {
   using D = hn::ScalableTag<T>;
@@ -62,6 +64,7 @@ struct Product {
   Extent size;
   Start start;
   Finish finish;
+  Prefetch<T>& meanwhile;
 
   HWY_INLINE void run() const {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
@@ -97,6 +100,7 @@ struct Product {
       HWY_UNROLL(3)
       for (int j = 0; j < kVectors; ++j) finish(row + r, column + j * lanes, sums[r][j]);
     }
+    meanwhile.step();
   }
 
   template <int kVectors>
@@ -120,21 +124,24 @@ struct Product {
 
 // sums (rows, columns) += left * right.
 template <typename T, class Left>
-HWY_INLINE void accumulate_product(Left left, Right<T> right, Extent size, T* sums) {
+HWY_INLINE void accumulate_product(Left left, Right<T> right, Extent size, T* sums,
+                                   Prefetch<T>& meanwhile) {
   const hn::ScalableTag<T> d;
   const auto load = [=](int64_t row, int64_t column)
                         HWY_ATTR { return hn::LoadU(d, sums + row * size.columns + column); };
   const auto store = [=](int64_t row, int64_t column, hn::Vec<decltype(d)> sum)
                          HWY_ATTR { hn::StoreU(sum, d, sums + row * size.columns + column); };
-  Product<T, Left, decltype(load), decltype(store)>{left, right, size, load, store}.run();
+  Product<T, Left, decltype(load), decltype(store)>{left, right, size, load, store, meanwhile}
+      .run();
 }
 
 // finish(row, column, vector) for each vector of left * right.
 template <typename T, class Left, class Finish>
-HWY_INLINE void compute_product(Left left, Right<T> right, Extent size, Finish finish) {
+HWY_INLINE void compute_product(Left left, Right<T> right, Extent size, Finish finish,
+                                Prefetch<T>& meanwhile) {
   const hn::ScalableTag<T> d;
   const auto zero = [=](int64_t, int64_t) HWY_ATTR { return hn::Zero(d); };
-  Product<T, Left, decltype(zero), Finish>{left, right, size, zero, finish}.run();
+  Product<T, Left, decltype(zero), Finish>{left, right, size, zero, finish, meanwhile}.run();
 }
 
 }  // namespace mala::cpu::HWY_NAMESPACE

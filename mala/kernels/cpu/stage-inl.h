@@ -63,17 +63,6 @@ Rows<const T> stage(const MatrixView<const T>& view, Span span, T* tile) {
   return {tile, stride};
 }
 
-// Asks for the memory of the block after this one, while this one is worked on.
-template <typename T>
-HWY_INLINE void prefetch_next(const MatrixView<const T>& view, Span block) {
-  if (view.data == nullptr || view.col_stride != 1) return;
-  constexpr int64_t kLine = 64 / sizeof(T);
-  const int64_t end = std::min(block.first + 2 * kBlock, view.rows);
-  for (int64_t i = block.first + kBlock; i < end; ++i) {
-    for (int64_t j = 0; j < view.cols; j += kLine) __builtin_prefetch(view.row(i) + j);
-  }
-}
-
 // Where to write tokens of the view: in place, or into `tile`, which unstage copies out.
 template <typename T>
 Rows<T> stage_output(const MatrixView<T>& view, Span span, T* tile) {

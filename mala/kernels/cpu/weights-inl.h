@@ -42,16 +42,19 @@ HWY_INLINE void compute_weights(const Weighting& weighting, const Features<T>& f
 // finish(row, column, attention) for each vector of the block's output, before the tail.
 template <typename T, class Finish>
 HWY_INLINE void compute_attention(const Features<T>& features, const HeadOperands<T>& head,
-                                  const Weights<T>& weights, Extent size, Finish finish) {
+                                  const Weights<T>& weights, Extent size, Finish finish,
+                                  Prefetch<T>& meanwhile) {
   const hn::ScalableTag<T> d;
   compute_product<T>(
       Plain<T>{features.rotated.data, features.rotated.stride}, Right<T>{head.state, size.columns},
-      size, [&](int64_t row, int64_t column, hn::Vec<decltype(d)> product) HWY_ATTR {
+      size,
+      [&](int64_t row, int64_t column, hn::Vec<decltype(d)> product) HWY_ATTR {
         if (row >= size.rows) return;
         const auto mean =
             hn::Mul(hn::Set(d, weights.mean[row]), hn::LoadU(d, head.value_mean + column));
         finish(row, column, hn::MulAdd(product, hn::Set(d, weights.product[row]), mean));
-      });
+      },
+      meanwhile);
 }
 
 }  // namespace mala::cpu::HWY_NAMESPACE
