@@ -24,7 +24,7 @@ struct Call {
       : inputs(in),
         options(with),
         q_angles(with.q_rope, in.q.dim),
-        k_angles(with.k_rope, in.q.dim),
+        k_angles(with.k_rope, in.q.dim, q_angles),
         arena(scratch.data()),
         space(in, arena),
         scales(head_scales(with, in.q.dim, in.k.tokens)),

@@ -29,38 +29,36 @@ HWY_INLINE void project_rows(Rows<const T> rows, const T* matrix, Extent size, T
       meanwhile);
 }
 
-// How the gradient of a rotated feature becomes that of the raw query or key x:
-//   dx = phi'(x) * (R^T (weight * y) + mean_weight * key)
-// with the key's term inside the rotation where the magnitude is that of rotated features.
+// What pull_back needs of the keys or queries of a block.
 template <typename T>
 struct PullBack {
-  const Tokens<T>& tokens;
-  const Features<T>& features;
-  const T* rotation;
+  Feature feature;
+  Rows<const T> features;
+  Extent size;
   const T* key;
-  bool key_rotated;
-
-  // Uses y as working memory.
-  HWY_INLINE void row(int64_t i, T weight, T key_weight, T* y, T* dx) const {
-    const hn::ScalableTag<T> d;
-    const int64_t dim = features.plain.stride, lanes = static_cast<int64_t>(hn::Lanes(d));
-    const auto w = hn::Set(d, weight);
-    const auto inner = hn::Set(d, key_rotated ? key_weight : T(0));
-    const auto outer = hn::Set(d, key_rotated ? T(0) : key_weight);
-    for (int64_t j = 0; j < dim; j += lanes) {
-      const auto scaled = hn::Mul(hn::LoadU(d, y + j), w);
-      hn::StoreU(hn::MulAdd(hn::LoadU(d, key + j), inner, scaled), d, y + j);
-    }
-    if (tokens.angles->rotates()) rotate_row<-1>(y, rotation + i * dim, dim, y);
-    with_feature(tokens.feature, [&](auto map) HWY_ATTR {
-      for (int64_t j = 0; j < dim; j += lanes) {
-        const auto dphi = hn::MulAdd(hn::LoadU(d, key + j), outer, hn::LoadU(d, y + j));
-        const auto phi = hn::LoadU(d, features.plain.row(i) + j);
-        hn::StoreU(hn::Mul(feature_slope<decltype(map)::value>(d, phi), dphi), d, dx + j);
-      }
-    });
-  }
+  bool key_rotated;  // whether the key's term stands inside the rotation
 };
+
+// From y, the gradient of rotated features less that of the magnitude, to the gradient of the raw
+// queries or keys: dx = phi'(x) * (R^T y + key_weight * key). Uses y as working memory.
+template <typename T>
+HWY_INLINE void pull_back(const PullBack<T>& by, RotationWalk<T>& walk, const T* key_weights,
+                          Rows<T> y, Rows<T> dx) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  if (by.key_rotated) add_outer(key_weights, by.key, by.size, y);
+  walk.template rotate<true>(read_only(y), y, by.size.rows);
+  if (!by.key_rotated) add_outer(key_weights, by.key, by.size, y);
+  with_feature(by.feature, [&](auto map) HWY_ATTR {
+    for (int64_t i = 0; i < by.size.rows; ++i) {
+      for (int64_t j = 0; j < by.size.columns; j += lanes) {
+        const auto phi = hn::LoadU(d, by.features.row(i) + j);
+        const auto slope = feature_slope<decltype(map)::value>(d, phi);
+        hn::StoreU(hn::Mul(slope, hn::LoadU(d, y.row(i) + j)), d, dx.row(i) + j);
+      }
+    }
+  });
+}
 
 // to = a * b, row by row; `to` may be one of them.
 template <typename T>
@@ -76,9 +74,9 @@ HWY_INLINE void multiply_rows(Rows<const T> a, Rows<const T> b, Extent size, Row
 
 // The gradient of the attention before the tail, and on the way those of local and gate.
 template <typename T>
-HWY_INLINE Rows<const T> pass_tail(const QueryGradients<T>& task, Span block,
-                                   const Features<T>& features, const Weights<T>& weights,
-                                   const Tiles<T>& tiles, Prefetch<T>& meanwhile) {
+HWY_INLINE Rows<const T> pass_tail(const QueryGradients<T>& task, Span block, Rows<T> rotated,
+                                   const Weights<T>& weights, const Tiles<T>& tiles,
+                                   Prefetch<T>& meanwhile) {
   const hn::ScalableTag<T> d;
   const int64_t value_pad = padded(task.out_gradient.cols);
   const Extent size{block.count, value_pad, task.queries.x.cols};
@@ -88,7 +86,7 @@ HWY_INLINE Rows<const T> pass_tail(const QueryGradients<T>& task, Span block,
   if (gate.data) {
     const Rows<T> d_gate = stage_output(task.d_gate, block, tiles.outputs);
     compute_attention(
-        features, task.head, weights, size,
+        rotated, task.head, weights, size,
         [&](int64_t row, int64_t column, hn::Vec<decltype(d)> y) HWY_ATTR {
           if (local.data) y = hn::Add(y, hn::LoadU(d, local.row(row) + column));
           y = hn::Mul(y, hn::LoadU(d, gradient.row(row) + column));
@@ -125,26 +123,28 @@ void query_gradients(const QueryGradients<T>& task, const Tiles<T>& tiles) {
     Prefetch<T> next;
     next.add(queries.x, block.first + kBlock);
     next.add(task.out_gradient, block.first + kBlock);
-    const Features<T> features = stage_features(queries, block, walk, tiles);
-    compute_weights(task.weighting, features, block.count, head.key, weights);
-    const Rows<const T> gradient = pass_tail(task, block, features, weights, tiles, next);
+    const Features<T> features = stage_both_features(queries, block, walk, tiles);
+    const Rows<const T> magnitude =
+        rotated_magnitude ? read_only(features.rotated) : features.plain;
+    compute_weights(task.weighting, magnitude, block.count, head.key, weights);
+    const Rows<const T> gradient = pass_tail(task, block, features.rotated, weights, tiles, next);
     project_rows(gradient, head.state_transposed, {block.count, dim_pad, layout.value_dim},
                  tiles.products, next);
 
-    const Rows<T> d_query = stage_output(task.d_query, block, tiles.raw);
-    const PullBack<T> pull{queries, features, tiles.rotation, head.key, rotated_magnitude};
+    const Rows<T> products{tiles.products, dim_pad};
     T magnitude_gradient[kBlock];
     for (int64_t i = 0; i < block.count; ++i) {
-      T* product = tiles.products + i * dim_pad;
       magnitude_gradient[i] =
-          weights.product_slope[i] * dot(features.rotated.row(i), product, dim_pad) +
-          weights.mean_slope[i] * dot(gradient.row(i), head.value_mean, value_pad);
-      pull.row(i, weights.product[i], magnitude_gradient[i], product, d_query.row(i));
+          weights.product_slope[i] * dot<T>(features.rotated.row(i), products.row(i), dim_pad) +
+          weights.mean_slope[i] * dot<T>(gradient.row(i), head.value_mean, value_pad);
     }
+    scale_rows(weights.product, {block.count, dim_pad, 0}, products);
+    const Rows<T> d_query = stage_output(task.d_query, block, tiles.raw);
+    pull_back(
+        {queries.feature, features.plain, {block.count, dim_pad, 0}, head.key, rotated_magnitude},
+        walk, magnitude_gradient, products, d_query);
     unstage(d_query, block, task.d_query);
 
-    const Rows<const T> magnitude =
-        rotated_magnitude ? read_only(features.rotated) : features.plain;
     add_weighted_rows(magnitude, {block.count, dim_pad, 0}, magnitude_gradient,
                       group + layout.keys());
     add_weighted_rows(gradient, {block.count, value_pad, 0}, weights.mean, group + layout.values());
@@ -154,6 +154,7 @@ void query_gradients(const QueryGradients<T>& task, const Tiles<T>& tiles) {
                        Right<T>{gradient.data, gradient.stride},
                        {layout.dim, value_pad, block.count}, group + layout.products(), next);
     sums.end_block(block.count, last);
+    walk.advance(block.count);
   });
 }
 
@@ -181,19 +182,22 @@ void key_gradients(const KeyGradients<T>& task, const Tiles<T>& tiles) {
   const HeadOperands<T>& head = task.head;
   const StateLayout layout{keys.x.cols, task.values.cols};
   RotationWalk<T> walk(*keys.angles, keys.span.first);
+  T ones[kBlock];
+  std::fill_n(ones, kBlock, T(1));
   for_each_block(keys.span, [&](Span block, bool) HWY_ATTR {
     Prefetch<T> next;
     next.add(keys.x, block.first + kBlock);
     next.add(task.values, block.first + kBlock);
-    const Features<T> features = stage_features(keys, block, walk, tiles);
+    const Features<T> features = stage_both_features(keys, block, walk, tiles);
     project_rows(stage_values(task, block, tiles), head.d_state_transposed,
                  {block.count, layout.dim_pad(), layout.value_dim}, tiles.products, next);
     const Rows<T> d_key = stage_output(task.d_key, block, tiles.raw);
-    const PullBack<T> pull{keys, features, tiles.rotation, head.d_key,
-                           task.weighting.rotated_magnitude()};
-    for (int64_t i = 0; i < block.count; ++i) {
-      pull.row(i, T(1), T(1), tiles.products + i * layout.dim_pad(), d_key.row(i));
-    }
+    pull_back({keys.feature,
+               features.plain,
+               {block.count, layout.dim_pad(), 0},
+               head.d_key,
+               task.weighting.rotated_magnitude()},
+              walk, ones, Rows<T>{tiles.products, layout.dim_pad()}, d_key);
     unstage(d_key, block, task.d_key);
 
     const Rows<T> d_value = stage_output(task.d_value, block, tiles.outputs);
@@ -207,6 +211,7 @@ void key_gradients(const KeyGradients<T>& task, const Tiles<T>& tiles) {
         },
         next);
     unstage(d_value, block, task.d_value);
+    walk.advance(block.count);
   });
 }
 

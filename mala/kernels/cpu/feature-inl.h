@@ -31,11 +31,11 @@ HWY_INLINE hn::Vec<D> at_most(D d, double bound, hn::Vec<D> x) {
 }
 
 // exp(x) to about one unit in the last place, as 2^n exp(r) with |r| <= ln(2) / 2; 0 below the
-// smallest normal number, infinity above the largest.
+// smallest normal number. x must be below 88.8, where the result is infinity.
 template <class D>
 HWY_INLINE hn::Vec<D> exp_float(D d, hn::Vec<D> x) {
   const hn::RebindToSigned<D> di;
-  const auto bounded = at_least(d, -88.0, at_most(d, 88.8, x));
+  const auto bounded = at_least(d, -88.0, x);
   // Adding 1.5 * 2^23 rounds to a whole number and leaves it in the lowest bits.
   const auto magic = hn::Set(d, 12582912.0f);
   const auto shifted = hn::MulAdd(bounded, hn::Set(d, 1.44269504f), magic);
@@ -79,7 +79,7 @@ HWY_INLINE hn::Vec<D> feature(D d, hn::Vec<D> x) {
   } else if constexpr (kFeature == Feature::kRelu) {
     return at_least(d, 0.0, x);
   } else if constexpr (kFeature == Feature::kExp) {
-    return exp(d, x);
+    return exp(d, at_most(d, sizeof(hn::TFromD<D>) == 4 ? 88.8 : 710.0, x));
   } else {
     return x;
   }

@@ -28,16 +28,18 @@ void sum_keys(const SumKeys<T>& task, const Tiles<T>& tiles) {
     Prefetch<T> next;
     next.add(keys.x, block.first + kBlock);
     next.add(task.values, block.first + kBlock);
-    const Features<T> features = stage_features(keys, block, walk, tiles);
-    const Rows<const T> rotated = read_only(features.rotated);
     const Rows<const T> values = stage(task.values, block, tiles.values);
-    add_rows(features.plain, {block.count, layout.dim_pad(), 0}, group + layout.keys());
-    add_rows(rotated, {block.count, layout.dim_pad(), 0}, group + layout.rotated_keys());
+    const Rows<T> features = stage_features(keys, block, tiles);
     add_rows(values, {block.count, layout.value_pad(), 0}, group + layout.values());
+    add_rows(read_only(features), {block.count, layout.dim_pad(), 0}, group + layout.keys());
+    walk.template rotate<false>(read_only(features), features, block.count);
+    add_rows(read_only(features), {block.count, layout.dim_pad(), 0},
+             group + layout.rotated_keys());
     accumulate_product(
-        Transposed<T>{rotated.data, rotated.stride}, Right<T>{values.data, values.stride},
+        Transposed<T>{features.data, features.stride}, Right<T>{values.data, values.stride},
         {layout.dim, layout.value_pad(), block.count}, group + layout.products(), next);
     sums.end_block(block.count, last);
+    walk.advance(block.count);
   });
 }
 
@@ -51,11 +53,18 @@ void apply_queries(const ApplyQueries<T>& task, const Tiles<T>& tiles) {
   for_each_block(queries.span, [&](Span block, bool) HWY_ATTR {
     Prefetch<T> next;
     next.add(queries.x, block.first + kBlock);
-    const Features<T> features = stage_features(queries, block, walk, tiles);
+    next.add(read_only(task.out), block.first + kBlock);
     const Rows<const T> local = stage(task.local, block, tiles.local);
     const Rows<const T> gate = stage(task.gate, block, tiles.gate);
     const Rows<T> out = stage_output(task.out, block, tiles.outputs);
-    compute_weights(task.weighting, features, block.count, task.head.key, weights);
+    const Rows<T> features = stage_features(queries, block, tiles);
+    const bool rotated = task.weighting.rotated_magnitude();
+    auto compute = [&]() HWY_ATTR {
+      compute_weights(task.weighting, read_only(features), block.count, task.head.key, weights);
+    };
+    if (!rotated) compute();
+    walk.template rotate<false>(read_only(features), features, block.count);
+    if (rotated) compute();
     compute_attention(
         features, task.head, weights, {block.count, value_pad, dim},
         [&](int64_t row, int64_t column, hn::Vec<decltype(d)> y) HWY_ATTR {
@@ -65,6 +74,7 @@ void apply_queries(const ApplyQueries<T>& task, const Tiles<T>& tiles) {
         },
         next);
     unstage(out, block, task.out);
+    walk.advance(block.count);
   });
 }
 

@@ -18,9 +18,9 @@ struct Span {
 // One worker's working memory: (kBlock, padded D) or (kBlock, padded E) each.
 template <typename T>
 struct Tiles {
-  T *raw, *features, *rotated, *rotation, *products;  // D
-  T *values, *outputs, *local, *gate;                 // E
-  T* group;                                           // sums of up to kGroup tokens, StateLayout
+  T *raw, *features, *rotated, *products;  // D
+  T *values, *outputs, *local, *gate;      // E
+  T* group;                                // sums of up to kGroup tokens, StateLayout
 };
 
 // What every query or key of a head meets. Rows are padded with zeros.

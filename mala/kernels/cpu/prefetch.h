@@ -23,19 +23,17 @@ class Prefetch {
   }
 
   MALA_INLINE void step() {
-    for (int line = 0; line < kLinesAtOnce && current_ < count_; ++line) {
+    for (int64_t lines = 0; lines < kLinesAtOnce && current_ < count_;) {
       Stream& stream = streams_[current_];
-      __builtin_prefetch(stream.row + column_);
-      column_ += kLine;
-      if (column_ < stream.cols) continue;
-      column_ = 0;
+      for (int64_t j = 0; j < stream.cols; j += kLine) __builtin_prefetch(stream.row + j);
+      lines += stream.cols / kLine + 1;
       stream.row += stream.stride;
       if (--stream.rows == 0) ++current_;
     }
   }
 
  private:
-  static constexpr int kLinesAtOnce = 16;
+  static constexpr int64_t kLinesAtOnce = 16;
   static constexpr int64_t kLine = 64 / sizeof(T);
 
   struct Stream {
@@ -44,7 +42,6 @@ class Prefetch {
   };
   Stream streams_[3];
   int count_ = 0, current_ = 0;
-  int64_t column_ = 0;
 };
 
 }  // namespace mala::cpu

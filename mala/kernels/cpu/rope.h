@@ -16,6 +16,8 @@ struct RopeAngles {
   double step_cos[kMaxPairs], step_sin[kMaxPairs];  // the turn from one position to the next
 
   RopeAngles(const Rope& rope, int64_t dim);
+  // Takes the frequencies from `other` where they are the same: they cost more than a short call.
+  RopeAngles(const Rope& rope, int64_t dim, const RopeAngles& other);
   bool rotates() const { return rope.kind != Rope::Kind::kNone; }
 };
 

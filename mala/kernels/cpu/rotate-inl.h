@@ -1,4 +1,4 @@
-// Rotations of neighbouring pairs: their cosines and sines, token by token, and their use.
+// Rotations of neighbouring pairs, whose angles walk along with the tokens.
 #if defined(MALA_CPU_ROTATE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MALA_CPU_ROTATE_INL_H_
 #undef MALA_CPU_ROTATE_INL_H_
@@ -12,143 +12,183 @@
 #include "hwy/highway.h"
 #include "mala/kernels/cpu/layout.h"
 #include "mala/kernels/cpu/rope.h"
+#include "mala/kernels/cpu/rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace mala::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Walks from token to token and writes the (cos, sin) of each pair. Only the first angles come
-// from the library's cos and sin; the next token's follow by one complex product in double,
-// whose error after a million steps is still far below a float's.
+// The angles of one token, as cosines and sines of its pairs.
+struct Phases {
+  static constexpr int64_t kMost = RopeAngles::kMaxPairs;
+  alignas(64) double cosine[kMost];
+  alignas(64) double sine[kMost];
+};
+
+// Turns pairs (x0, x1) to (x0 c - x1 s, x1 c + x0 s), or back, by the lanes of c and s.
+template <bool kBack, typename T, class D64>
+HWY_INLINE void turn_pairs(D64 d64, hn::Vec<D64> c, hn::Vec<D64> s, const T* from, T* to) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (sizeof(T) == 4) {
+    const hn::Rebind<float, D64> half;
+    const hn::Twice<decltype(half)> d;
+    alignas(64) static constexpr int32_t kTwice[16] = {0, 0, 1, 1, 2, 2, 3, 3,
+                                                       4, 4, 5, 5, 6, 6, 7, 7};
+    const auto twice = hn::SetTableIndices(d, kTwice);
+    const auto cosine = hn::TableLookupLanes(hn::ZeroExtendVector(d, hn::DemoteTo(half, c)), twice);
+    const auto sine = hn::TableLookupLanes(hn::ZeroExtendVector(d, hn::DemoteTo(half, s)), twice);
+    const auto other_sine =
+        kBack ? hn::OddEven(hn::Neg(sine), sine) : hn::OddEven(sine, hn::Neg(sine));
+    const auto x = hn::LoadU(d, from);
+    hn::StoreU(hn::MulAdd(hn::Reverse2(d, x), other_sine, hn::Mul(x, cosine)), d, to);
+    return;
+  }
+#endif
+  alignas(64) double cosine[hn::MaxLanes(d64)], sine[hn::MaxLanes(d64)];
+  hn::Store(c, d64, cosine);
+  hn::Store(kBack ? hn::Neg(s) : s, d64, sine);
+  for (size_t t = 0; t < hn::Lanes(d64); ++t) {
+    const T x0 = from[2 * t], x1 = from[2 * t + 1];
+    const T cos = static_cast<T>(cosine[t]), sin = static_cast<T>(sine[t]);
+    to[2 * t] = x0 * cos - x1 * sin;
+    to[2 * t + 1] = x1 * cos + x0 * sin;
+  }
+}
+
+// Rotates block after block of consecutive tokens. Only the first angles come from the library's
+// cos and sin; the next token's follow by one complex product in double, in registers, whose
+// error after a million steps is still far below a float's.
 template <typename T>
 class RotationWalk {
  public:
   RotationWalk(const RopeAngles& angles, int64_t first) : angles_(angles), token_(first) {
     // Pairs beyond the head rotate by nothing, so that padding stays finite.
-    std::fill_n(cos_, kMaxPairs, 1.0);
-    std::fill_n(sin_, kMaxPairs, 0.0);
-    const int64_t position = angles.rope.offset + first;
-    if (angles.rope.kind == Rope::Kind::kLine) {
-      set(0, angles.pairs, position);
-    } else if (angles.rope.kind == Rope::Kind::kGrid) {
-      column_ = position % angles.rope.width;
-      set(0, angles.pairs / 2, position / angles.rope.width);
-      set(angles.pairs / 2, angles.pairs, column_);
-    }
+    std::fill_n(next_.cosine, Phases::kMost, 1.0);
+    std::fill_n(next_.sine, Phases::kMost, 0.0);
+    const Rope& rope = angles.rope;
+    const int64_t position = rope.offset + first, pairs = angles.pairs;
+    if (rope.kind == Rope::Kind::kLine) set({0, pairs}, position);
+    if (rope.kind != Rope::Kind::kGrid) return;
+    set({0, pairs / 2}, position / rope.width);
+    set({pairs / 2, pairs}, position % rope.width);
   }
 
-  // One row of `rotation` for each of the next `count` tokens: cos, sin, cos, sin, ...
-  void write(int64_t count, T* rotation) {
-    const int64_t stride = padded(2 * angles_.pairs);
-    for (int64_t i = 0; i < count; ++i, ++token_) write_row(stride / 2, rotation + i * stride);
-  }
+  bool rotates() const { return angles_.rotates(); }
 
- private:
-  static constexpr int64_t kMaxPairs = RopeAngles::kMaxPairs;
-  // Rows are padded to the wide number of pairs; a grid's halves may only have the narrow one.
-  static constexpr int kWide = kPad / 2, kNarrow = 2;
-
-  void set(int64_t begin, int64_t end, int64_t position) {
-    for (int64_t t = begin; t < end; ++t) {
-      const double angle = static_cast<double>(position) * angles_.theta[t];
-      cos_[t] = std::cos(angle);
-      sin_[t] = std::sin(angle);
-    }
-  }
-
-  HWY_INLINE void write_row(int64_t pairs, T* row) {
+  // Rotates the next `count` tokens, or turns them back; `from` may be `to`.
+  template <bool kBack>
+  void rotate(Rows<const T> from, Rows<T> to, int64_t count) {
+    copy(now_, next_);
     switch (angles_.rope.kind) {
       case Rope::Kind::kNone:
         return;
       case Rope::Kind::kLine:
-        return write_pairs<kWide, true>(0, pairs, row);
+        return turn_columns<kBack, true, kWide>({0, from.stride / 2}, {from, to, 0, count});
       case Rope::Kind::kGrid:
-        return angles_.pairs % (2 * kWide) == 0 ? write_in_grid<kWide>(pairs, row)
-                                                : write_in_grid<kNarrow>(pairs, row);
+        return angles_.pairs % (2 * kWide) == 0 ? rotate_in_grid<kBack, kWide>(from, to, count)
+                                                : rotate_in_grid<kBack, kNarrow>(from, to, count);
       case Rope::Kind::kTable:
-        copy_table_row();
-        return write_pairs<kWide, false>(0, pairs, row);
+        return rotate_by_table<kBack>(from, to, count);
     }
   }
 
-  template <int kLanes>
-  HWY_INLINE void write_in_grid(int64_t pairs, T* row) {
-    const int64_t half = angles_.pairs / 2;
-    write_pairs<kLanes, false>(0, half, row);
-    write_pairs<kLanes, true>(half, pairs, row);
-    if (++column_ < angles_.rope.width) return;
-    turn(0, half);
-    column_ = 0;
-    std::fill_n(cos_ + half, half, 1.0);
-    std::fill_n(sin_ + half, half, 0.0);
+  // Goes on to the tokens after those that were rotated.
+  void advance(int64_t count) {
+    token_ += count;
+    copy(next_, now_);
   }
 
-  void copy_table_row() {
-    const Rope& rope = angles_.rope;
-    for (int64_t t = 0; t < angles_.pairs; ++t) {
-      cos_[t] = rope.cos[token_ * rope.table_stride + t];
-      sin_[t] = rope.sin[token_ * rope.table_stride + t];
+ private:
+  // Rows are padded to the wide number of pairs; a grid's halves may only have the narrow one.
+  static constexpr int kWide = kPad / 2, kNarrow = 2;
+
+  struct Pairs {
+    int64_t begin, end;
+  };
+
+  struct Run {
+    Rows<const T> from;
+    Rows<T> to;
+    int64_t begin, end;
+  };
+
+  void copy(const Phases& from, Phases& to) const {
+    std::copy_n(from.cosine, angles_.pairs, to.cosine);
+    std::copy_n(from.sine, angles_.pairs, to.sine);
+  }
+
+  void set(Pairs pairs, int64_t position) {
+    for (int64_t t = pairs.begin; t < pairs.end; ++t) {
+      const double angle = static_cast<double>(position) * angles_.theta[t];
+      now_.cosine[t] = std::cos(angle);
+      now_.sine[t] = std::sin(angle);
     }
   }
 
-  void turn(int64_t begin, int64_t end) {
-    for (int64_t t = begin; t < end; ++t) {
-      const double c = cos_[t], s = sin_[t];
-      cos_[t] = c * angles_.step_cos[t] - s * angles_.step_sin[t];
-      sin_[t] = s * angles_.step_cos[t] + c * angles_.step_sin[t];
-    }
-  }
-
-  // Writes pairs of the row, up to kLanes at once, and if asked turns them on to the next token.
-  template <int kLanes, bool kTurn>
-  HWY_INLINE void write_pairs(int64_t begin, int64_t end, T* row) {
+  // Pairs of a run of tokens, up to kLanes pairs at once, from the angles in next_; kMoves if each
+  // token has angles of its own, one step on from those of the token before.
+  template <bool kBack, bool kMoves, int kLanes>
+  HWY_INLINE void turn_columns(Pairs pairs, Run run) {
     const hn::CappedTag<double, kLanes> d64;
-    const hn::Rebind<T, decltype(d64)> d;
-    for (int64_t t = begin; t < end; t += static_cast<int64_t>(hn::Lanes(d64))) {
-      const auto c = hn::LoadU(d64, cos_ + t), s = hn::LoadU(d64, sin_ + t);
-      if constexpr (sizeof(T) == 4) {
-        hn::StoreInterleaved2(hn::DemoteTo(d, c), hn::DemoteTo(d, s), d, row + 2 * t);
-      } else {
-        hn::StoreInterleaved2(c, s, d, row + 2 * t);
-      }
-      if (!kTurn) continue;
+    for (int64_t t = pairs.begin; t < pairs.end; t += static_cast<int64_t>(hn::Lanes(d64))) {
+      auto c = hn::LoadU(d64, next_.cosine + t), s = hn::LoadU(d64, next_.sine + t);
       const auto step_c = hn::LoadU(d64, angles_.step_cos + t);
       const auto step_s = hn::LoadU(d64, angles_.step_sin + t);
-      hn::StoreU(hn::NegMulAdd(s, step_s, hn::Mul(c, step_c)), d64, cos_ + t);
-      hn::StoreU(hn::MulAdd(c, step_s, hn::Mul(s, step_c)), d64, sin_ + t);
+      for (int64_t i = run.begin; i < run.end; ++i) {
+        turn_pairs<kBack>(d64, c, s, run.from.row(i) + 2 * t, run.to.row(i) + 2 * t);
+        if (!kMoves) continue;
+        const auto next_c = hn::NegMulAdd(s, step_s, hn::Mul(c, step_c));
+        s = hn::MulAdd(c, step_s, hn::Mul(s, step_c));
+        c = next_c;
+      }
+      hn::StoreU(c, d64, next_.cosine + t);
+      hn::StoreU(s, d64, next_.sine + t);
+    }
+  }
+
+  // Run by run, each within a row of the image.
+  template <bool kBack, int kLanes>
+  HWY_INLINE void rotate_in_grid(Rows<const T> from, Rows<T> to, int64_t count) {
+    const int64_t half = angles_.pairs / 2, width = angles_.rope.width;
+    int64_t column = (angles_.rope.offset + token_) % width;
+    for (int64_t begin = 0; begin < count;) {
+      const int64_t end = std::min(count, begin + width - column);
+      turn_columns<kBack, false, kLanes>({0, half}, {from, to, begin, end});
+      turn_columns<kBack, true, kLanes>({half, from.stride / 2}, {from, to, begin, end});
+      column += end - begin;
+      begin = end;
+      if (column < width) continue;
+      column = 0;
+      start_image_row();
+    }
+  }
+
+  void start_image_row() {
+    const int64_t half = angles_.pairs / 2;
+    for (int64_t t = 0; t < half; ++t) {
+      const double c = next_.cosine[t], s = next_.sine[t];
+      next_.cosine[t] = c * angles_.step_cos[t] - s * angles_.step_sin[t];
+      next_.sine[t] = s * angles_.step_cos[t] + c * angles_.step_sin[t];
+    }
+    std::fill_n(next_.cosine + half, half, 1.0);
+    std::fill_n(next_.sine + half, half, 0.0);
+  }
+
+  template <bool kBack>
+  void rotate_by_table(Rows<const T> from, Rows<T> to, int64_t count) {
+    const Rope& rope = angles_.rope;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t row = (token_ + i) * rope.table_stride;
+      std::copy_n(rope.cos + row, angles_.pairs, next_.cosine);
+      std::copy_n(rope.sin + row, angles_.pairs, next_.sine);
+      turn_columns<kBack, false, kWide>({0, from.stride / 2}, {from, to, i, i + 1});
     }
   }
 
   const RopeAngles& angles_;
-  int64_t token_ = 0, column_ = 0;
-  alignas(64) double cos_[kMaxPairs], sin_[kMaxPairs];
+  int64_t token_;
+  Phases now_, next_;
 };
-
-// Pairs of one row of `dim` elements: x0 cos - x1 sin and x1 cos + x0 sin; `kSign` -1 turns back.
-// `from` may be `to`.
-#if HWY_TARGET == HWY_SCALAR  // one lane: pairs do not fit into a vector
-template <int kSign, typename T>
-HWY_INLINE void rotate_row(const T* from, const T* rotation, int64_t dim, T* to) {
-  for (int64_t i = 0; i < dim; i += 2) {
-    const T c = rotation[i], s = kSign * rotation[i + 1];
-    const T x0 = from[i], x1 = from[i + 1];
-    to[i] = x0 * c - x1 * s;
-    to[i + 1] = x1 * c + x0 * s;
-  }
-}
-#else
-template <int kSign, typename T>
-HWY_INLINE void rotate_row(const T* from, const T* rotation, int64_t dim, T* to) {
-  const hn::ScalableTag<T> d;
-  for (int64_t i = 0; i < dim; i += static_cast<int64_t>(hn::Lanes(d))) {
-    const auto x = hn::LoadU(d, from + i), turn = hn::LoadU(d, rotation + i);
-    const auto sine = hn::DupOdd(turn), minus = hn::Neg(sine);
-    const auto signed_sine = kSign > 0 ? hn::OddEven(sine, minus) : hn::OddEven(minus, sine);
-    const auto turned = hn::MulAdd(hn::Reverse2(d, x), signed_sine, hn::Mul(x, hn::DupEven(turn)));
-    hn::StoreU(turned, d, to + i);
-  }
-}
-#endif
 
 }  // namespace mala::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

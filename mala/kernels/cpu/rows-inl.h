@@ -84,6 +84,19 @@ HWY_INLINE void scale_rows(const T* weights, Extent size, Rows<T> rows) {
   }
 }
 
+// rows += weights (x) vector.
+template <typename T>
+HWY_INLINE void add_outer(const T* weights, const T* vector, Extent size, Rows<T> rows) {
+  const hn::ScalableTag<T> d;
+  for (int64_t i = 0; i < size.rows; ++i) {
+    const auto weight = hn::Set(d, weights[i]);
+    for (int64_t j = 0; j < size.columns; j += static_cast<int64_t>(hn::Lanes(d))) {
+      T* at = rows.row(i) + j;
+      hn::StoreU(hn::MulAdd(weight, hn::LoadU(d, vector + j), hn::LoadU(d, at)), d, at);
+    }
+  }
+}
+
 // The sums of a span: in T within a group of tokens, in double from group to group. So a million
 // tokens lose no more digits than a thousand.
 template <typename T>

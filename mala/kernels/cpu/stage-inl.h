@@ -15,24 +15,16 @@
 #include "mala/kernels/cpu/layout.h"
 #include "mala/kernels/cpu/passes.h"
 #include "mala/kernels/cpu/rotate-inl.h"
+#include "mala/kernels/cpu/rows.h"
 #include "mala/kernels/cpu/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace mala::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Some tokens, each a row of whole vectors.
 template <typename T>
-struct Rows {
-  T* data = nullptr;
-  int64_t stride = 0;
-
-  HWY_INLINE T* row(int64_t i) const { return data + i * stride; }
-};
-
-template <typename T>
-HWY_INLINE Rows<const T> read_only(Rows<T> rows) {
-  return {rows.data, rows.stride};
+HWY_INLINE MatrixView<const T> read_only(const MatrixView<T>& view) {
+  return {view.data, view.rows, view.cols, view.row_stride, view.col_stride};
 }
 
 template <typename T>
@@ -78,13 +70,6 @@ void unstage(Rows<T> rows, Span span, const MatrixView<T>& view) {
                  {view.row(span.first), span.count, view.cols, view.row_stride, view.col_stride});
 }
 
-// A block's features phi(x) and their rotated form, which is the same memory without RoPE.
-template <typename T>
-struct Features {
-  Rows<const T> plain;
-  Rows<T> rotated;
-};
-
 template <typename T>
 HWY_INLINE void compute_features(Feature feature_map, Rows<const T> x, int64_t count, Rows<T> to) {
   const hn::ScalableTag<T> d;
@@ -98,18 +83,30 @@ HWY_INLINE void compute_features(Feature feature_map, Rows<const T> x, int64_t c
   });
 }
 
+// phi of the block's queries or keys.
 template <typename T>
-HWY_INLINE Features<T> stage_features(const Tokens<T>& tokens, Span span, RotationWalk<T>& walk,
-                                      const Tiles<T>& tiles) {
-  const Rows<T> plain{tiles.features, padded(tokens.x.cols)};
-  compute_features(tokens.feature, stage(tokens.x, span, tiles.raw), span.count, plain);
-  if (!tokens.angles->rotates()) return {read_only(plain), plain};
-  walk.write(span.count, tiles.rotation);
-  for (int64_t i = 0; i < span.count; ++i) {
-    rotate_row<1>(plain.row(i), tiles.rotation + i * plain.stride, plain.stride,
-                  tiles.rotated + i * plain.stride);
-  }
-  return {read_only(plain), {tiles.rotated, plain.stride}};
+HWY_INLINE Rows<T> stage_features(const Tokens<T>& tokens, Span span, const Tiles<T>& tiles) {
+  const Rows<T> features{tiles.features, padded(tokens.x.cols)};
+  compute_features(tokens.feature, stage(tokens.x, span, tiles.raw), span.count, features);
+  return features;
+}
+
+// For the backward, which needs a block's features and their rotated form. Without RoPE both are
+// the same memory.
+template <typename T>
+struct Features {
+  Rows<const T> plain;
+  Rows<T> rotated;
+};
+
+template <typename T>
+HWY_INLINE Features<T> stage_both_features(const Tokens<T>& tokens, Span span,
+                                           RotationWalk<T>& walk, const Tiles<T>& tiles) {
+  const Rows<T> plain = stage_features(tokens, span, tiles);
+  if (!walk.rotates()) return {read_only(plain), plain};
+  const Rows<T> rotated{tiles.rotated, plain.stride};
+  walk.template rotate<false>(read_only(plain), rotated, span.count);
+  return {read_only(plain), rotated};
 }
 
 // body(block, last) for each block of up to kBlock tokens of the span.

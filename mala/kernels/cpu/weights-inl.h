@@ -22,15 +22,15 @@ struct Weights {
   T mean[kBlock], mean_slope[kBlock];
 };
 
-// The balanced norm works on the centred state: its mean value has weight one.
+// From the features that make the magnitude. The balanced norm works on the centred state: its
+// mean value has weight one.
 template <typename T>
-HWY_INLINE void compute_weights(const Weighting& weighting, const Features<T>& features,
-                                int64_t count, const T* key, Weights<T>& weights) {
-  const bool rotated = weighting.rotated_magnitude(), centred = weighting.centred();
+HWY_INLINE void compute_weights(const Weighting& weighting, Rows<const T> features, int64_t count,
+                                const T* key, Weights<T>& weights) {
+  const bool centred = weighting.centred();
   const T c = static_cast<T>(weighting.c), eps = static_cast<T>(weighting.eps);
   for (int64_t i = 0; i < count; ++i) {
-    const T* feature = rotated ? features.rotated.row(i) : features.plain.row(i);
-    const T s = dot(feature, key, features.plain.stride);
+    const T s = dot(features.row(i), key, features.stride);
     const RuleTerms<T> terms = rule_terms(weighting.rule, s, eps);
     weights.product[i] = c * terms.gain;
     weights.product_slope[i] = c * terms.gain_slope;
@@ -41,13 +41,12 @@ HWY_INLINE void compute_weights(const Weighting& weighting, const Features<T>& f
 
 // finish(row, column, attention) for each vector of the block's output, before the tail.
 template <typename T, class Finish>
-HWY_INLINE void compute_attention(const Features<T>& features, const HeadOperands<T>& head,
+HWY_INLINE void compute_attention(Rows<T> rotated, const HeadOperands<T>& head,
                                   const Weights<T>& weights, Extent size, Finish finish,
                                   Prefetch<T>& meanwhile) {
   const hn::ScalableTag<T> d;
   compute_product<T>(
-      Plain<T>{features.rotated.data, features.rotated.stride}, Right<T>{head.state, size.columns},
-      size,
+      Plain<T>{rotated.data, rotated.stride}, Right<T>{head.state, size.columns}, size,
       [&](int64_t row, int64_t column, hn::Vec<decltype(d)> product) HWY_ATTR {
         if (row >= size.rows) return;
         const auto mean =

@@ -100,7 +100,6 @@ struct Workspace {
     return {.raw = take(dim),
             .features = take(dim),
             .rotated = take(dim),
-            .rotation = take(dim),
             .products = take(dim),
             .values = take(value_dim),
             .outputs = take(value_dim),
@@ -116,7 +115,7 @@ struct Workspace {
   }
 
   int64_t tiles_size() const {
-    return kBlock * (5 * layout.dim_pad() + 4 * layout.value_pad()) + layout.size();
+    return kBlock * (4 * layout.dim_pad() + 4 * layout.value_pad()) + layout.size();
   }
 };
 
