@@ -136,7 +136,7 @@ ends with status 1. Then the implementations take turns, and the median time cou
   --impl LIST             of mala (the torch operator), published (eager torch), sdpa (softmax),
                           kernels (ours without torch, into memory that is there); the first three
   --all                   also softmax where it takes many seconds a run
-  --repeats NUMBER        at most so many runs of each implementation of a case (50)
+  --repeats NUMBER        at most so many runs of each implementation of a case (200)
   --seconds NUMBER        no further run of each after so long, from the third run on (2)
   --threads NUMBER        worker threads (torch's own choice)
   --json FILE             the rows as a JSON list

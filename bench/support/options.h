@@ -13,7 +13,7 @@ struct Options {
   std::vector<Shape> shapes;
   std::vector<Pass> passes;
   std::vector<std::string> impls;
-  int64_t repeats = 50;
+  int64_t repeats = 200;
   double seconds = 2.0;  // for one implementation of one case
   int64_t threads = 0;   // 0: as many as torch takes by itself
   bool all = false;      // also what would take long

@@ -10,6 +10,9 @@ namespace mala::bench {
 namespace {
 
 constexpr size_t kFewestRuns = 3;
+// A turn: one run that warms what the others cooled (caches, sleeping threads), then runs that
+// count, for about so long.
+constexpr double kTurnMilliseconds = 10;
 
 double milliseconds_of(const std::function<void()>& call) {
   const auto start = std::chrono::steady_clock::now();
@@ -34,13 +37,16 @@ bool wants_more(const std::vector<double>& runs, const TimingLimits& limits) {
 
 std::vector<double> time_in_turns(const std::vector<std::function<void()>>& calls,
                                   const TimingLimits& limits) {
-  for (const auto& call : calls) call();
   std::vector<std::vector<double>> runs(calls.size());
   for (bool more = true; more;) {
     more = false;
     for (size_t i = 0; i < calls.size(); ++i) {
       if (!wants_more(runs[i], limits)) continue;
-      runs[i].push_back(milliseconds_of(calls[i]));
+      calls[i]();
+      for (double spent = 0; spent < kTurnMilliseconds && wants_more(runs[i], limits);) {
+        runs[i].push_back(milliseconds_of(calls[i]));
+        spent += runs[i].back();
+      }
       more = true;
     }
   }
