@@ -31,14 +31,15 @@ void check_all_apart(const char* where, std::span<const Named<T>> outputs,
 }
 
 template <typename T>
-void check_buffers(const char* where, const AttentionInputs<T>& inputs, size_t state_size,
-                   size_t scratch_bytes) {
-  const auto& [q, k, v, local, gate] = inputs;
+void check_buffers(const char* where, const AttentionInputs<T>& inputs,
+                   const AttentionOptions& options, size_t state_size, size_t scratch_bytes) {
+  const auto& [q, k, v, local, gate, lengths] = inputs;
+  const int64_t packed = static_cast<int64_t>(lengths.q_offsets.size()) - 1;
   check_size(where, "state (in elements)", static_cast<int64_t>(state_size),
-             attention_state_size(q.batch, q.heads, q.dim, v.dim),
+             attention_state_size(packed > 0 ? packed : q.batch, k.heads, q.dim, v.dim),
              "ask attention_state_size for its size");
   check_size(where, "scratch (in bytes)", static_cast<int64_t>(scratch_bytes),
-             cpu::attention_scratch_bytes(inputs),
+             cpu::attention_scratch_bytes(inputs, options),
              "ask attention_scratch_bytes after setting the number of threads");
 }
 
@@ -57,21 +58,21 @@ void check_tail_gradient(const char* where, const char* name, const HeadsView<T>
 template <typename T>
 int64_t attention_scratch_bytes(const AttentionInputs<T>& inputs, const AttentionOptions& options) {
   check_inputs("attention_scratch_bytes", inputs, options);
-  return cpu::attention_scratch_bytes(inputs);
+  return cpu::attention_scratch_bytes(inputs, options);
 }
 
 template <typename T>
 void attention_forward(const AttentionInputs<T>& inputs, const AttentionOptions& options,
                        HeadsView<T> out, std::span<T> state, std::span<std::byte> scratch) {
   constexpr const char* kWhere = "attention_forward";
-  const auto& [q, k, v, local, gate] = inputs;
+  const auto& [q, k, v, local, gate, lengths] = inputs;
   check_inputs(kWhere, inputs, options);
   check_output(kWhere, "out", out, q, v.dim);
   check_all_apart<T>(
       kWhere, std::array{Named<T>{"out", out}},
       std::array{Named<const T>{"q", q}, Named<const T>{"k", k}, Named<const T>{"v", v},
                  Named<const T>{"local", local}, Named<const T>{"gate", gate}});
-  check_buffers(kWhere, inputs, state.size(), scratch.size());
+  check_buffers(kWhere, inputs, options, state.size(), scratch.size());
   cpu::attention_forward(inputs, options, out, state, scratch);
 }
 
@@ -80,7 +81,7 @@ void attention_backward(const AttentionInputs<T>& inputs, const AttentionOptions
                         HeadsView<const T> out_gradient, std::span<const T> state,
                         const AttentionGradients<T>& gradients, std::span<std::byte> scratch) {
   constexpr const char* kWhere = "attention_backward";
-  const auto& [q, k, v, local, gate] = inputs;
+  const auto& [q, k, v, local, gate, lengths] = inputs;
   check_inputs(kWhere, inputs, options);
   check_input_like(kWhere, "out_gradient", out_gradient, q, v.dim);
   check_output(kWhere, "gradient of q", gradients.q, q, q.dim);
@@ -97,7 +98,7 @@ void attention_backward(const AttentionInputs<T>& inputs, const AttentionOptions
       std::array{Named<const T>{"q", q}, Named<const T>{"k", k}, Named<const T>{"v", v},
                  Named<const T>{"local", local}, Named<const T>{"gate", gate},
                  Named<const T>{"out_gradient", out_gradient}});
-  check_buffers(kWhere, inputs, state.size(), scratch.size());
+  check_buffers(kWhere, inputs, options, state.size(), scratch.size());
   cpu::attention_backward(inputs, options, out_gradient, state, gradients, scratch);
 }
 

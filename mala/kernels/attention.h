@@ -69,12 +69,25 @@ struct AttentionOptions {
   Rope q_rope = {}, k_rope = {};
 };
 
-// q (B, H, N, D), k (B, H, M, D), v (B, H, M, E). `local` and `gate` (B, H, N, E) may be absent
-// (no data): out = (attention + local) * gate. Any strides, D and E multiples of 8 up to 256.
+// Which tokens belong together, where it is not all of a batch entry: either the number of keys
+// that count in each entry, or where sequences begin that are packed into a single entry. Keys
+// beyond a count are never read, and their gradients are zero. RoPE restarts with each sequence.
+struct Lengths {
+  std::span<const int64_t> key_counts = {};  // (B), each 1 to M
+  std::span<const int64_t> q_offsets = {};   // (S + 1), rising from 0 to N
+  std::span<const int64_t> k_offsets = {};   // (S + 1), rising from 0 to M
+  // (S), the width of each image where RoPE goes by a grid; else that of the options.
+  std::span<const int64_t> q_widths = {}, k_widths = {};
+};
+
+// q (B, H, N, D), k (B, Hk, M, D), v (B, Hk, M, E); Hk divides H, and query head h uses head
+// h * Hk / H of k and v. `local` and `gate` (B, H, N, E) may be absent (no data):
+// out = (attention + local) * gate. Any strides, D and E multiples of 8 up to 256.
 template <typename T>
 struct AttentionInputs {
   HeadsView<const T> q = {}, k = {}, v = {};
   HeadsView<const T> local = {}, gate = {};
+  Lengths lengths = {};
 };
 
 // The shapes of the inputs; `local` and `gate` exactly where the inputs have them.
@@ -84,11 +97,12 @@ struct AttentionGradients {
   HeadsView<T> local = {}, gate = {};
 };
 
-// Elements of the state of all heads, which forward leaves for backward. For each (b, h), one
-// after the other: S (D, E), sum phi(k) (D), sum R phi(k) (D), sum v (E).
-constexpr int64_t attention_state_size(int64_t batch, int64_t heads, int64_t dim,
+// Elements of the state that forward leaves for backward: for each sequence (B, or S where they
+// are packed) and each of the Hk heads, one after the other: S (D, E), sum phi(k) (D),
+// sum R phi(k) (D), sum v (E).
+constexpr int64_t attention_state_size(int64_t sequences, int64_t heads, int64_t dim,
                                        int64_t value_dim) {
-  return batch * heads * (dim * value_dim + 2 * dim + value_dim);
+  return sequences * heads * (dim * value_dim + 2 * dim + value_dim);
 }
 
 // Bytes of scratch that forward and backward need on this machine with the workers it has now:

@@ -1,6 +1,7 @@
 // Checks of a call: sizes, strides, options.
 #include "mala/kernels/checks.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -49,15 +50,32 @@ void check_dim(const char* where, const char* name, int64_t dim) {
         ": pad the heads with zeros, or split them");
 }
 
-// `view` must have q's batch and heads, and the tokens and dim given.
+// `view` must have the batch, heads and tokens of `like`, and the dim given.
 template <typename T>
 void check_shape(const char* where, const char* name, const HeadsView<const T>& view,
-                 const HeadsView<const T>& q, int64_t tokens, int64_t dim) {
+                 const HeadsView<const T>& like, int64_t dim) {
   check_tensor(where, name, view);
-  const HeadsView<const T> needed{.batch = q.batch, .heads = q.heads, .tokens = tokens, .dim = dim};
-  check(view.batch == q.batch && view.heads == q.heads && view.tokens == tokens && view.dim == dim,
+  HeadsView<const T> needed = like;
+  needed.dim = dim;
+  check(view.batch == like.batch && view.heads == like.heads && view.tokens == like.tokens &&
+            view.dim == dim,
         where, name, " has shape ", shape(view), " but must have ", shape(needed),
         " to go with the other tensors of the call");
+}
+
+// Keys and values go with each other, and their heads with those of the queries.
+template <typename T>
+void check_keys(const char* where, const AttentionInputs<T>& inputs) {
+  const HeadsView<const T>&q = inputs.q, &k = inputs.k, &v = inputs.v;
+  check(k.dim == q.dim, where, "k has head size ", k.dim, " but q has ", q.dim,
+        "; queries and keys are compared, so they need the same");
+  check(v.tokens == k.tokens, where, "v has ", v.tokens, " tokens but k has ", k.tokens,
+        "; every key needs its value");
+  check(k.batch == q.batch, where, "k has shape ", shape(k), " but q has ", shape(q),
+        "; both need the same batch");
+  check(q.heads % k.heads == 0, where, "k has ", k.heads, " heads but q has ", q.heads,
+        "; the heads of k and v must divide those of q");
+  check_shape(where, "v", v, k, v.dim);
 }
 
 void check_table(const char* where, const char* name, const Rope& rope, int64_t tokens,
@@ -98,6 +116,76 @@ void check_options(const char* where, const AttentionOptions& options) {
         "; it must be finite and not negative, such as 1e-6");
 }
 
+std::string outside(const char* name, size_t i, int64_t value) {
+  return str(name, "[", i, "] is ", value);
+}
+
+void check_key_counts(const char* where, std::span<const int64_t> counts, int64_t batch,
+                      int64_t keys) {
+  check(static_cast<int64_t>(counts.size()) == batch, where, "key_counts has ", counts.size(),
+        " numbers for a batch of ", batch, "; it needs one for each entry");
+  for (size_t i = 0; i < counts.size(); ++i) {
+    check(counts[i] >= 1 && counts[i] <= keys, where, outside("key_counts", i, counts[i]),
+          "; each must be 1 to ", keys, ", the number of keys: leave empty entries out");
+  }
+}
+
+void check_offsets(const char* where, const char* name, std::span<const int64_t> offsets,
+                   int64_t tokens) {
+  check(offsets.size() >= 2, where, name, " has ", offsets.size(),
+        " numbers; S sequences need S + 1: where each begins, and the end");
+  check(offsets.front() == 0, where, outside(name, 0, offsets.front()), "; it must begin at 0");
+  for (size_t i = 1; i < offsets.size(); ++i) {
+    check(offsets[i] > offsets[i - 1], where, outside(name, i, offsets[i]), " after ",
+          offsets[i - 1], "; offsets must rise: leave empty sequences out");
+  }
+  check(offsets.back() == tokens, where, outside(name, offsets.size() - 1, offsets.back()),
+        ", the last; it must be the number of tokens, ", tokens);
+}
+
+void check_widths(const char* where, const char* name, std::span<const int64_t> widths,
+                  int64_t sequences) {
+  if (widths.empty()) return;
+  check(static_cast<int64_t>(widths.size()) == sequences, where, name, " has ", widths.size(),
+        " numbers for ", sequences, " sequences; it needs one for each, or none");
+  for (size_t i = 0; i < widths.size(); ++i) {
+    check(widths[i] > 0, where, outside(name, i, widths[i]),
+          "; it must be the number of tokens in a row of that image, at least 1");
+  }
+}
+
+template <typename T>
+void check_lengths(const char* where, const AttentionInputs<T>& inputs) {
+  const Lengths& lengths = inputs.lengths;
+  const bool packed = !lengths.q_offsets.empty() || !lengths.k_offsets.empty();
+  if (!lengths.key_counts.empty()) {
+    check(!packed, where,
+          "key_counts came with offsets; packed sequences have no spare keys: "
+          "pass one or the other");
+    check_key_counts(where, lengths.key_counts, inputs.k.batch, inputs.k.tokens);
+  }
+  if (packed) {
+    check(inputs.q.batch == 1, where, "packed sequences came in a batch of ", inputs.q.batch,
+          "; they must stand one after the other in a batch of 1");
+    check(lengths.q_offsets.size() == lengths.k_offsets.size(), where, "q_offsets has ",
+          lengths.q_offsets.size(), " numbers but k_offsets ", lengths.k_offsets.size(),
+          "; both need one more than there are sequences");
+    check_offsets(where, "q_offsets", lengths.q_offsets, inputs.q.tokens);
+    check_offsets(where, "k_offsets", lengths.k_offsets, inputs.k.tokens);
+  }
+  const int64_t sequences =
+      packed ? static_cast<int64_t>(lengths.q_offsets.size()) - 1 : inputs.q.batch;
+  check_widths(where, "q_widths", lengths.q_widths, sequences);
+  check_widths(where, "k_widths", lengths.k_widths, sequences);
+}
+
+int64_t longest(std::span<const int64_t> offsets, int64_t tokens) {
+  if (offsets.empty()) return tokens;
+  int64_t most = 0;
+  for (size_t i = 1; i < offsets.size(); ++i) most = std::max(most, offsets[i] - offsets[i - 1]);
+  return most;
+}
+
 }  // namespace
 
 template <typename T>
@@ -107,31 +195,28 @@ void check_inputs(const char* where, const AttentionInputs<T>& inputs,
   check_tensor(where, "q", q);
   check_tensor(where, "k", k);
   check_tensor(where, "v", v);
-  check(k.dim == q.dim, where, "k has head size ", k.dim, " but q has ", q.dim,
-        "; queries and keys are compared, so they need the same");
-  check(v.tokens == k.tokens, where, "v has ", v.tokens, " tokens but k has ", k.tokens,
-        "; every key needs its value");
-  check_shape(where, "k", k, q, k.tokens, q.dim);
-  check_shape(where, "v", v, q, k.tokens, v.dim);
+  check_keys(where, inputs);
   check_dim(where, "q", q.dim);
   check_dim(where, "v", v.dim);
-  if (inputs.local.data) check_shape(where, "local", inputs.local, q, q.tokens, v.dim);
-  if (inputs.gate.data) check_shape(where, "gate", inputs.gate, q, q.tokens, v.dim);
+  if (inputs.local.data) check_shape(where, "local", inputs.local, q, v.dim);
+  if (inputs.gate.data) check_shape(where, "gate", inputs.gate, q, v.dim);
   check_options(where, options);
-  check_rope(where, "q_rope", options.q_rope, q.tokens, q.dim);
-  check_rope(where, "k_rope", options.k_rope, k.tokens, q.dim);
+  check_lengths(where, inputs);
+  const Lengths& lengths = inputs.lengths;
+  check_rope(where, "q_rope", options.q_rope, longest(lengths.q_offsets, q.tokens), q.dim);
+  check_rope(where, "k_rope", options.k_rope, longest(lengths.k_offsets, k.tokens), q.dim);
 }
 
 template <typename T>
 void check_input_like(const char* where, const char* name, const HeadsView<const T>& input,
                       const HeadsView<const T>& like, int64_t dim) {
-  check_shape(where, name, input, like, like.tokens, dim);
+  check_shape(where, name, input, like, dim);
 }
 
 template <typename T>
 void check_output(const char* where, const char* name, const HeadsView<T>& output,
                   const HeadsView<const T>& like, int64_t dim) {
-  check_shape<T>(where, name, output, like, like.tokens, dim);
+  check_shape<T>(where, name, output, like, dim);
   check(!overlaps_itself(footprint(output)), where, name, " has strides (", output.batch_stride,
         ", ", output.head_stride, ", ", output.token_stride, ", ", output.dim_stride,
         ") for shape ", shape(output),

@@ -9,7 +9,7 @@
 namespace mala::cpu {
 
 template <typename T>
-int64_t attention_scratch_bytes(const AttentionInputs<T>& inputs);
+int64_t attention_scratch_bytes(const AttentionInputs<T>& inputs, const AttentionOptions& options);
 
 template <typename T>
 void attention_forward(const AttentionInputs<T>& inputs, const AttentionOptions& options,

@@ -117,7 +117,7 @@ void query_gradients(const QueryGradients<T>& task, const Tiles<T>& tiles) {
   const bool rotated_magnitude = task.weighting.rotated_magnitude();
   T* group = tiles.group;
   GroupedSums<T> sums(group, task.sums, layout.size());
-  RotationWalk<T> walk(*queries.angles, queries.span.first);
+  RotationWalk<T> walk(queries);
   Weights<T> weights;
   for_each_block(queries.span, [&](Span block, bool last) HWY_ATTR {
     Prefetch<T> next;
@@ -181,7 +181,7 @@ void key_gradients(const KeyGradients<T>& task, const Tiles<T>& tiles) {
   const Tokens<T>& keys = task.keys;
   const HeadOperands<T>& head = task.head;
   const StateLayout layout{keys.x.cols, task.values.cols};
-  RotationWalk<T> walk(*keys.angles, keys.span.first);
+  RotationWalk<T> walk(keys);
   T ones[kBlock];
   std::fill_n(ones, kBlock, T(1));
   for_each_block(keys.span, [&](Span block, bool) HWY_ATTR {

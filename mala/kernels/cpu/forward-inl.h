@@ -23,7 +23,7 @@ void sum_keys(const SumKeys<T>& task, const Tiles<T>& tiles) {
   const StateLayout layout{keys.x.cols, task.values.cols};
   T* group = tiles.group;
   GroupedSums<T> sums(group, task.sums, layout.size());
-  RotationWalk<T> walk(*keys.angles, keys.span.first);
+  RotationWalk<T> walk(keys);
   for_each_block(keys.span, [&](Span block, bool last) HWY_ATTR {
     Prefetch<T> next;
     next.add(keys.x, block.first + kBlock);
@@ -48,7 +48,7 @@ void apply_queries(const ApplyQueries<T>& task, const Tiles<T>& tiles) {
   const hn::ScalableTag<T> d;
   const Tokens<T>& queries = task.queries;
   const int64_t dim = queries.x.cols, value_pad = padded(task.out.cols);
-  RotationWalk<T> walk(*queries.angles, queries.span.first);
+  RotationWalk<T> walk(queries);
   Weights<T> weights;
   for_each_block(queries.span, [&](Span block, bool) HWY_ATTR {
     Prefetch<T> next;

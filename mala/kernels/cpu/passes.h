@@ -7,13 +7,10 @@
 #include "mala/core/views.h"
 #include "mala/kernels/attention.h"
 #include "mala/kernels/cpu/layout.h"
+#include "mala/kernels/cpu/plan.h"
 #include "mala/kernels/cpu/rope.h"
 
 namespace mala::cpu {
-
-struct Span {
-  int64_t first = 0, count = 0;
-};
 
 // One worker's working memory: (kBlock, padded D) or (kBlock, padded E) each.
 template <typename T>
@@ -47,12 +44,13 @@ struct Weighting {
   bool centred() const { return norm == Norm::kBalanced; }
 };
 
-// The queries or keys that a pass walks over.
+// The queries or keys that a pass walks over, counted from the first of their sequence.
 template <typename T>
 struct Tokens {
   MatrixView<const T> x;
   Feature feature;
   const RopeAngles* angles;
+  int64_t image_width;  // for RoPE in a grid
   Span span;
 };
 

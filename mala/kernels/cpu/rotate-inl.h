@@ -11,6 +11,7 @@
 
 #include "hwy/highway.h"
 #include "mala/kernels/cpu/layout.h"
+#include "mala/kernels/cpu/passes.h"
 #include "mala/kernels/cpu/rope.h"
 #include "mala/kernels/cpu/rows.h"
 
@@ -61,16 +62,16 @@ HWY_INLINE void turn_pairs(D64 d64, hn::Vec<D64> c, hn::Vec<D64> s, const T* fro
 template <typename T>
 class RotationWalk {
  public:
-  RotationWalk(const RopeAngles& angles, int64_t first) : angles_(angles), token_(first) {
+  explicit RotationWalk(const Tokens<T>& tokens)
+      : angles_(*tokens.angles), width_(tokens.image_width), token_(tokens.span.first) {
     // Pairs beyond the head rotate by nothing, so that padding stays finite.
     std::fill_n(next_.cosine, Phases::kMost, 1.0);
     std::fill_n(next_.sine, Phases::kMost, 0.0);
-    const Rope& rope = angles.rope;
-    const int64_t position = rope.offset + first, pairs = angles.pairs;
-    if (rope.kind == Rope::Kind::kLine) set({0, pairs}, position);
-    if (rope.kind != Rope::Kind::kGrid) return;
-    set({0, pairs / 2}, position / rope.width);
-    set({pairs / 2, pairs}, position % rope.width);
+    const int64_t position = angles_.rope.offset + token_, pairs = angles_.pairs;
+    if (angles_.rope.kind == Rope::Kind::kLine) set({0, pairs}, position);
+    if (angles_.rope.kind != Rope::Kind::kGrid) return;
+    set({0, pairs / 2}, position / width_);
+    set({pairs / 2, pairs}, position % width_);
   }
 
   bool rotates() const { return angles_.rotates(); }
@@ -149,15 +150,15 @@ class RotationWalk {
   // Run by run, each within a row of the image.
   template <bool kBack, int kLanes>
   HWY_INLINE void rotate_in_grid(Rows<const T> from, Rows<T> to, int64_t count) {
-    const int64_t half = angles_.pairs / 2, width = angles_.rope.width;
-    int64_t column = (angles_.rope.offset + token_) % width;
+    const int64_t half = angles_.pairs / 2;
+    int64_t column = (angles_.rope.offset + token_) % width_;
     for (int64_t begin = 0; begin < count;) {
-      const int64_t end = std::min(count, begin + width - column);
+      const int64_t end = std::min(count, begin + width_ - column);
       turn_columns<kBack, false, kLanes>({0, half}, {from, to, begin, end});
       turn_columns<kBack, true, kLanes>({half, from.stride / 2}, {from, to, begin, end});
       column += end - begin;
       begin = end;
-      if (column < width) continue;
+      if (column < width_) continue;
       column = 0;
       start_image_row();
     }
@@ -186,7 +187,7 @@ class RotationWalk {
   }
 
   const RopeAngles& angles_;
-  int64_t token_;
+  int64_t width_, token_;
   Phases now_, next_;
 };
 

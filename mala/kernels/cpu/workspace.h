@@ -1,7 +1,6 @@
 // The caller's scratch, cut into what the passes need.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -37,51 +36,28 @@ class Arena {
   int64_t used_ = 0;
 };
 
-// One head's tokens as parts of equal size. It follows from the sizes alone, never from the
-// number of workers: the order of the sums, and so every bit, stays the same.
-struct Split {
-  // Parts of fewer tokens would not be worth their own sums; more tasks would not fill more
-  // cores, and each costs the memory of a state.
-  static constexpr int64_t kLeastTokens = 256, kMostTasks = 64;
-
-  int64_t tokens, parts, part_tokens;
-
-  Split(int64_t tokens_of_head, int64_t heads) : tokens(tokens_of_head) {
-    const int64_t most = std::max<int64_t>(1, kMostTasks / heads);
-    const int64_t wanted = std::min(most, divide_up(tokens, kLeastTokens));
-    part_tokens = divide_up(divide_up(tokens, wanted), kBlock) * kBlock;
-    parts = divide_up(tokens, part_tokens);
-  }
-
-  Span part(int64_t i) const {
-    return {i * part_tokens, std::min(part_tokens, tokens - i * part_tokens)};
-  }
-
-  static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-};
-
+// Memory for sums, operands and tiles. Where there are many units, each is the task of one worker,
+// which has room for it; else every part has sums and every unit operands of its own.
 template <typename T>
 struct Workspace {
   StateLayout layout;
-  Split queries, keys;
-  double* sums;  // a StateLayout for each part of each head
-  T* operands;   // HeadOperands, head after head
+  double* sums;  // StateLayout, slot after slot
+  T* operands;   // HeadOperands, slot after slot
   T* tiles;      // Tiles, worker after worker
 
-  Workspace(const AttentionInputs<T>& inputs, Arena& arena)
-      : layout{inputs.q.dim, inputs.v.dim},
-        queries(inputs.q.tokens, inputs.q.batch * inputs.q.heads),
-        keys(inputs.k.tokens, inputs.q.batch * inputs.q.heads) {
-    const int64_t heads = inputs.q.batch * inputs.q.heads;
-    sums = arena.take<double>(heads * std::max(queries.parts, keys.parts) * layout.size());
-    operands = arena.take<T>(heads * operands_size());
+  Workspace(const StateLayout& of, int64_t sum_slots, int64_t operand_slots, Arena& arena)
+      : layout(of) {
+    sums = arena.take<double>(sum_slots * layout.size());
+    operands = arena.take<T>(operand_slots * operands_size());
     tiles = arena.take<T>(max_workers() * tiles_size());
   }
 
-  HeadOperands<T> head(int64_t index) const {
+  double* sums_in(int64_t slot) const { return sums + slot * layout.size(); }
+
+  HeadOperands<T> operands_in(int64_t slot) const {
     const int64_t dim = layout.dim_pad(), value_dim = layout.value_pad();
     const int64_t matrix = layout.dim * value_dim, transposed = layout.value_dim * dim;
-    T* next = operands + index * operands_size();
+    T* next = operands + slot * operands_size();
     auto take = [&next](int64_t count) { return std::exchange(next, next + count); };
     return {.state = take(matrix),
             .state_transposed = take(transposed),
