@@ -49,7 +49,7 @@ endif()
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-install(FILES mala/core/error.h mala/core/views.h
+install(FILES mala/core/dtypes.h mala/core/error.h mala/core/views.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mala/core)
 install(FILES mala/kernels/attention.h mala/kernels/attention_c.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mala/kernels)

@@ -5,7 +5,6 @@ function(mala_library name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS;PRIVATE_DEPS")
   add_library(mala_${name} STATIC ${arg_SOURCES})
   add_library(mala::${name} ALIAS mala_${name})
-  set_target_properties(mala_${name} PROPERTIES EXPORT_NAME ${name})
   target_link_libraries(mala_${name} PUBLIC ${arg_DEPS}
     PRIVATE ${arg_PRIVATE_DEPS} $<BUILD_INTERFACE:mala::warnings>)
   target_include_directories(mala_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)

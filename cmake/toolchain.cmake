@@ -20,7 +20,8 @@ endif()
 add_library(mala_warnings INTERFACE)
 add_library(mala::warnings ALIAS mala_warnings)
 target_compile_options(mala_warnings INTERFACE
-  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wshadow -Werror>)
+  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wshadow>
+  $<$<AND:$<COMPILE_LANGUAGE:C,CXX>,$<BOOL:${PROJECT_IS_TOP_LEVEL}>>:-Werror>)
 
 add_library(mala_threads INTERFACE)
 if(MALA_STD_THREADS)

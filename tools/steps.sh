@@ -57,7 +57,7 @@ build() {
     show_failure "configuring $preset" "$configured"
     return 1
   fi
-  sed -n 's/^-- \(no nvcc\)/         \1/p' "$configured"
+  sed -n 's/^-- \(.*: building for the CPU only\)/         \1/p' "$configured"
   if ! logged "$built" "${unshuffled[@]}" cmake --build --preset "$preset" -j "$(compile_jobs)" \
     "${targets[@]}"; then
     show_failure "building $preset" "$built"

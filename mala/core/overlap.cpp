@@ -65,6 +65,16 @@ struct Search {
 
 }  // namespace
 
+ByteRange byte_range(const Footprint& tensor) {
+  int64_t low = 0, high = 0;
+  for (size_t i = 0; i < 4; ++i) {
+    const int64_t reach = (tensor.sizes[i] - 1) * tensor.strides[i];
+    (reach < 0 ? low : high) += reach;
+  }
+  return {tensor.address + static_cast<uintptr_t>(low * tensor.bytes),
+          tensor.address + static_cast<uintptr_t>((high + 1) * tensor.bytes)};
+}
+
 bool overlaps_itself(const Footprint& tensor) {
   std::vector<Term> terms;
   add_dimensions(tensor, 1, terms);

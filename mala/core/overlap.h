@@ -24,6 +24,15 @@ Footprint footprint(const HeadsView<T>& view) {
           {view.batch_stride, view.head_stride, view.token_stride, view.dim_stride}};
 }
 
+// The bytes from a tensor's first element to its last; of a buffer, all.
+struct ByteRange {
+  uintptr_t begin = 0, end = 0;
+
+  bool overlaps(const ByteRange& other) const { return begin < other.end && other.begin < end; }
+};
+
+ByteRange byte_range(const Footprint& tensor);
+
 // Whether two different indices may name the same element. Answers yes for layouts that are
 // wilder than nested dimensions.
 bool overlaps_itself(const Footprint& tensor);

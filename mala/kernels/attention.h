@@ -16,6 +16,7 @@
 #include <optional>
 #include <span>
 
+#include "mala/core/dtypes.h"
 #include "mala/core/error.h"
 #include "mala/core/views.h"
 
@@ -110,17 +111,18 @@ constexpr int64_t attention_state_size(int64_t sequences, int64_t heads, int64_t
 template <typename T>
 int64_t attention_scratch_bytes(const AttentionInputs<T>& inputs, const AttentionOptions& options);
 
-// Writes out (B, H, N, E) and the state. Neither may overlap an input. T is float or double;
-// sums are kept in T or better. Throws mala::Error, before anything is written, when shapes,
+// Writes out (B, H, N, E) and the state. Neither may overlap an input. T is float, BFloat16,
+// Float16 or double; everything between reading and writing happens in float, or double for
+// double, and is rounded once. Throws mala::Error, before anything is written, when shapes,
 // strides or sizes do not fit.
 template <typename T>
 void attention_forward(const AttentionInputs<T>& inputs, const AttentionOptions& options,
-                       HeadsView<T> out, std::span<T> state, std::span<std::byte> scratch);
+                       HeadsView<T> out, std::span<Compute<T>> state, std::span<std::byte> scratch);
 
 // Writes the gradients from that of out and the state that forward left. Throws as forward does.
 template <typename T>
 void attention_backward(const AttentionInputs<T>& inputs, const AttentionOptions& options,
-                        HeadsView<const T> out_gradient, std::span<const T> state,
+                        HeadsView<const T> out_gradient, std::span<const Compute<T>> state,
                         const AttentionGradients<T>& gradients, std::span<std::byte> scratch);
 
 }  // namespace mala

@@ -37,6 +37,9 @@ bool addressable(const HeadsView<T>& view) {
 template <typename T>
 void check_tensor(const char* where, const char* name, const HeadsView<T>& view) {
   check(view.data != nullptr, where, name, " has no data; pass the address of its first element");
+  check(reinterpret_cast<uintptr_t>(view.data) % alignof(T) == 0, where, name,
+        " begins at an address that is no multiple of ", alignof(T),
+        ", the size of its elements; copy it to one");
   check(view.batch > 0 && view.heads > 0 && view.tokens > 0 && view.dim > 0, where, name,
         " has shape ", shape(view),
         "; every size of (batch, heads, tokens, dim) must be at least 1");
@@ -84,18 +87,20 @@ void check_table(const char* where, const char* name, const Rope& rope, int64_t 
         " asks for a table but has no cos or no sin; pass both, (tokens, dim / 2) each");
   check(rope.table_rows >= tokens, where, name, " has a table of ", rope.table_rows, " rows for ",
         tokens, " tokens; it needs a row for each token");
-  check(rope.table_stride >= dim / 2, where, name, " has a table with row stride ",
-        rope.table_stride, "; its rows hold dim / 2 = ", dim / 2, " numbers");
+  constexpr int64_t kMostStride = int64_t{1} << 40;
+  check(rope.table_stride >= dim / 2 && rope.table_stride < kMostStride, where, name,
+        " has a table with row stride ", rope.table_stride, "; its rows hold dim / 2 = ", dim / 2,
+        " numbers");
 }
 
-void check_rope(const char* where, const char* name, const Rope& rope, int64_t tokens,
-                int64_t dim) {
+void check_rope(const char* where, const char* name, const Rope& rope, int64_t tokens, int64_t dim,
+                bool has_widths) {
   constexpr int64_t kMostPosition = int64_t{1} << 40;
   check(rope.kind >= Rope::Kind::kNone && rope.kind <= Rope::Kind::kTable, where, name,
         " has kind ", static_cast<int>(rope.kind), "; use none, line, grid or table");
   check(rope.offset >= 0 && rope.offset < kMostPosition, where, name, " has offset ", rope.offset,
         "; positions count from 0 to 2^40");
-  if (rope.kind == Rope::Kind::kGrid) {
+  if (rope.kind == Rope::Kind::kGrid && !has_widths) {
     check(rope.width > 0, where, name, " has width ", rope.width,
           "; a grid needs the number of tokens in a row of the image, at least 1");
   }
@@ -195,6 +200,9 @@ void check_inputs(const char* where, const AttentionInputs<T>& inputs,
   check_tensor(where, "q", q);
   check_tensor(where, "k", k);
   check_tensor(where, "v", v);
+  constexpr int64_t kMostHeads = int64_t{1} << 36;  // their states could not be addressed
+  check(q.batch <= kMostHeads / q.heads, where, "q has ", q.batch, " times ", q.heads,
+        " heads, more than have states in memory; check its sizes");
   check_keys(where, inputs);
   check_dim(where, "q", q.dim);
   check_dim(where, "v", v.dim);
@@ -203,8 +211,10 @@ void check_inputs(const char* where, const AttentionInputs<T>& inputs,
   check_options(where, options);
   check_lengths(where, inputs);
   const Lengths& lengths = inputs.lengths;
-  check_rope(where, "q_rope", options.q_rope, longest(lengths.q_offsets, q.tokens), q.dim);
-  check_rope(where, "k_rope", options.k_rope, longest(lengths.k_offsets, k.tokens), q.dim);
+  check_rope(where, "q_rope", options.q_rope, longest(lengths.q_offsets, q.tokens), q.dim,
+             !lengths.q_widths.empty());
+  check_rope(where, "k_rope", options.k_rope, longest(lengths.k_offsets, k.tokens), q.dim,
+             !lengths.k_widths.empty());
 }
 
 template <typename T>
@@ -231,6 +241,15 @@ void check_apart(const char* where, const char* name, const HeadsView<T>& output
         ", which the call still needs; write to a tensor of its own");
 }
 
+template <typename T>
+void check_buffer_apart(const char* where, const char* name, std::span<const std::byte> buffer,
+                        const char* other_name, const HeadsView<const T>& other) {
+  const auto begin = reinterpret_cast<uintptr_t>(buffer.data());
+  const ByteRange bytes{begin, begin + buffer.size()};
+  check(!other.data || !bytes.overlaps(byte_range(footprint(other))), where, name,
+        " shares memory with ", other_name, "; give it a buffer of its own");
+}
+
 void check_size(const char* where, const char* name, int64_t came, int64_t needed,
                 const char* to_try) {
   check(came >= needed, where, name, " has ", came, " but ", needed, " are needed; ", to_try);
@@ -243,9 +262,13 @@ void check_size(const char* where, const char* name, int64_t came, int64_t neede
   template void check_output(const char*, const char*, const HeadsView<T>&,                    \
                              const HeadsView<const T>&, int64_t);                              \
   template void check_apart(const char*, const char*, const HeadsView<T>&, const char*,        \
-                            const HeadsView<const T>&)
+                            const HeadsView<const T>&);                                        \
+  template void check_buffer_apart(const char*, const char*, std::span<const std::byte>,       \
+                                   const char*, const HeadsView<const T>&)
 MALA_INSTANTIATE(float);
 MALA_INSTANTIATE(double);
+MALA_INSTANTIATE(BFloat16);
+MALA_INSTANTIATE(Float16);
 #undef MALA_INSTANTIATE
 
 }  // namespace mala

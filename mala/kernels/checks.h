@@ -27,6 +27,11 @@ template <typename T>
 void check_apart(const char* where, const char* name, const HeadsView<T>& output,
                  const char* other_name, const HeadsView<const T>& other);
 
+// A buffer shares no byte with a tensor, nor with the gaps between its elements.
+template <typename T>
+void check_buffer_apart(const char* where, const char* name, std::span<const std::byte> buffer,
+                        const char* other_name, const HeadsView<const T>& other);
+
 void check_size(const char* where, const char* name, int64_t came, int64_t needed,
                 const char* to_try);
 

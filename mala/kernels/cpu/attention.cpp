@@ -21,6 +21,8 @@ struct Task {
 // A call: what was asked, how it falls apart, and where its pieces work.
 template <typename T>
 class Call {
+  using C = Compute<T>;
+
  public:
   Call(const AttentionInputs<T>& in, const AttentionOptions& with, std::byte* scratch)
       : inputs_(in),
@@ -30,11 +32,11 @@ class Call {
         k_angles_(with.k_rope, in.q.dim, q_angles_),
         arena_(scratch),
         space_(plan_.layout, sum_slots(), operand_slots(), arena_),
-        kernels_(passes<T>()) {}  // here, where a wrong MALA_ISA may still throw
+        kernels_(passes<C>()) {}  // here, where a wrong MALA_ISA may still throw
 
   int64_t scratch_bytes() const { return arena_.bytes_needed(); }
 
-  void forward(HeadsView<T> out, std::span<T> state) const {
+  void forward(HeadsView<T> out, std::span<C> state) const {
     if (plan_.many_units()) {
       return for_each_unit([&](int64_t unit, int64_t worker) {
         sum_keys({unit, 0, 0, 2 * worker}, worker);
@@ -45,6 +47,7 @@ class Call {
       });
     }
     for_each_key_part([&](const Task& task, int64_t worker) { sum_keys(task, worker); });
+    add_all_parts(&Call::key_parts);
     for_each_unit([&](int64_t unit, int64_t) {
       finish_state(unit, first_slot(unit, &Call::key_parts), unit, state);
     });
@@ -52,7 +55,7 @@ class Call {
         [&](const Task& task, int64_t worker) { apply_queries(task, task.unit, worker, out); });
   }
 
-  void backward(HeadsView<const T> out_gradient, std::span<const T> state,
+  void backward(HeadsView<const T> out_gradient, std::span<const C> state,
                 const AttentionGradients<T>& gradients) const {
     clear_uncounted_keys(gradients);
     if (plan_.many_units()) {
@@ -61,7 +64,7 @@ class Call {
         for_each_member([&](int64_t member) {
           const int64_t slot = 2 * worker + (member > 0);
           query_gradients({unit, member, 0, slot}, worker, worker, {out_gradient, gradients});
-          if (member > 0) add_parts(space_.sums_in(2 * worker), 2, plan_.layout.size());
+          if (member > 0) add_parts(space_.sums_in(2 * worker), 2, plan_.layout, {0, 1});
         });
         finish_state_gradient(unit, 2 * worker, worker, state);
         key_gradients({unit, 0, 0, 0}, worker, worker, gradients);
@@ -71,10 +74,9 @@ class Call {
     for_each_query_part([&](const Task& task, int64_t worker) {
       query_gradients(task, task.unit, worker, {out_gradient, gradients});
     });
+    add_all_parts(&Call::query_parts);
     for_each_unit([&](int64_t unit, int64_t) {
-      const int64_t slot = first_slot(unit, &Call::query_parts);
-      add_parts(space_.sums_in(slot), query_parts(unit), plan_.layout.size());
-      finish_state_gradient(unit, slot, unit, state);
+      finish_state_gradient(unit, first_slot(unit, &Call::query_parts), unit, state);
     });
     for_each_key_part([&](const Task& task, int64_t worker) {
       key_gradients(task, task.unit, worker, gradients);
@@ -138,11 +140,11 @@ class Call {
     return cut(view, of.batch, task.unit % plan_.kv_heads, of.keys);
   }
 
-  Tokens<T> queries(const Task& task) const {
+  Tokens queries(const Task& task) const {
     return {of_queries(inputs_.q, task), options_.feature, &q_angles_, sequence(task.unit).q_width,
             query_split(task.unit).part(task.part)};
   }
-  Tokens<T> keys(const Task& task) const {
+  Tokens keys(const Task& task) const {
     return {of_keys(inputs_.k, task), options_.feature, &k_angles_, sequence(task.unit).k_width,
             key_split(task.unit).part(task.part)};
   }
@@ -183,17 +185,28 @@ class Call {
     for_each_part(&Call::query_parts, body);
   }
 
+  // Each unit's sums into its first slot: slices of the state side by side, since a single head
+  // would leave the other workers idle.
+  void add_all_parts(PartsOf parts) const {
+    constexpr int64_t kSlices = 8;
+    if (first_slot(plan_.units(), parts) == plan_.units()) return;
+    parallel_for(plan_.units() * kSlices, [&](int64_t task, int64_t) {
+      const int64_t unit = task / kSlices;
+      add_parts(space_.sums_in(first_slot(unit, parts)), (this->*parts)(unit), plan_.layout,
+                {task % kSlices, kSlices});
+    });
+  }
+
   void sum_keys(const Task& task, int64_t worker) const {
     kernels_.sum_keys(
         {.keys = keys(task), .values = of_keys(inputs_.v, task), .sums = space_.sums_in(task.slot)},
         space_.tiles_of(worker));
   }
 
-  void finish_state(int64_t unit, int64_t slot, int64_t operands, std::span<T> state) const {
+  void finish_state(int64_t unit, int64_t slot, int64_t operands, std::span<C> state) const {
     double* sums = space_.sums_in(slot);
-    if (!plan_.many_units()) add_parts(sums, key_parts(unit), plan_.layout.size());
     write_state(sums, plan_.layout, state_of(state, unit));
-    prepare_head(state_of(std::span<const T>(state), unit), plan_.layout, scales(unit),
+    prepare_head(state_of(std::span<const C>(state), unit), plan_.layout, scales(unit),
                  space_.operands_in(operands));
   }
 
@@ -207,8 +220,8 @@ class Call {
                            space_.tiles_of(worker));
   }
 
-  void restore_state(int64_t unit, int64_t operands, std::span<const T> state) const {
-    const HeadOperands<T> head = space_.operands_in(operands);
+  void restore_state(int64_t unit, int64_t operands, std::span<const C> state) const {
+    const HeadOperands<C> head = space_.operands_in(operands);
     prepare_head(state_of(state, unit), plan_.layout, scales(unit), head);
     transpose_state(plan_.layout, head);
   }
@@ -229,7 +242,7 @@ class Call {
   }
 
   void finish_state_gradient(int64_t unit, int64_t slot, int64_t operands,
-                             std::span<const T> state) const {
+                             std::span<const C> state) const {
     prepare_head_gradient(space_.sums_in(slot), state_of(state, unit), plan_.layout, scales(unit),
                           space_.operands_in(operands));
   }
@@ -259,7 +272,7 @@ class Call {
 
   static void fill_zero(const MatrixView<T>& matrix) {
     for (int64_t i = 0; i < matrix.rows; ++i) {
-      for (int64_t j = 0; j < matrix.cols; ++j) matrix.at(i, j) = T(0);
+      for (int64_t j = 0; j < matrix.cols; ++j) matrix.at(i, j) = T{};
     }
   }
 
@@ -268,8 +281,8 @@ class Call {
   Plan plan_;
   RopeAngles q_angles_, k_angles_;
   Arena arena_;
-  Workspace<T> space_;
-  const Passes<T>& kernels_;
+  Workspace<C> space_;
+  const Passes<C>& kernels_;
 };
 
 }  // namespace
@@ -283,13 +296,14 @@ int64_t attention_scratch_bytes(const AttentionInputs<T>& inputs, const Attentio
 
 template <typename T>
 void attention_forward(const AttentionInputs<T>& inputs, const AttentionOptions& options,
-                       HeadsView<T> out, std::span<T> state, std::span<std::byte> scratch) {
+                       HeadsView<T> out, std::span<Compute<T>> state,
+                       std::span<std::byte> scratch) {
   Call<T>(inputs, options, scratch.data()).forward(out, state);
 }
 
 template <typename T>
 void attention_backward(const AttentionInputs<T>& inputs, const AttentionOptions& options,
-                        HeadsView<const T> out_gradient, std::span<const T> state,
+                        HeadsView<const T> out_gradient, std::span<const Compute<T>> state,
                         const AttentionGradients<T>& gradients, std::span<std::byte> scratch) {
   Call<T>(inputs, options, scratch.data()).backward(out_gradient, state, gradients);
 }
@@ -297,12 +311,14 @@ void attention_backward(const AttentionInputs<T>& inputs, const AttentionOptions
 #define MALA_INSTANTIATE(T)                                                                     \
   template int64_t attention_scratch_bytes(const AttentionInputs<T>&, const AttentionOptions&); \
   template void attention_forward(const AttentionInputs<T>&, const AttentionOptions&,           \
-                                  HeadsView<T>, std::span<T>, std::span<std::byte>);            \
+                                  HeadsView<T>, std::span<Compute<T>>, std::span<std::byte>);   \
   template void attention_backward(const AttentionInputs<T>&, const AttentionOptions&,          \
-                                   HeadsView<const T>, std::span<const T>,                      \
+                                   HeadsView<const T>, std::span<const Compute<T>>,             \
                                    const AttentionGradients<T>&, std::span<std::byte>)
 MALA_INSTANTIATE(float);
 MALA_INSTANTIATE(double);
+MALA_INSTANTIATE(BFloat16);
+MALA_INSTANTIATE(Float16);
 #undef MALA_INSTANTIATE
 
 }  // namespace mala::cpu

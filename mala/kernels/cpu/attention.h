@@ -13,11 +13,11 @@ int64_t attention_scratch_bytes(const AttentionInputs<T>& inputs, const Attentio
 
 template <typename T>
 void attention_forward(const AttentionInputs<T>& inputs, const AttentionOptions& options,
-                       HeadsView<T> out, std::span<T> state, std::span<std::byte> scratch);
+                       HeadsView<T> out, std::span<Compute<T>> state, std::span<std::byte> scratch);
 
 template <typename T>
 void attention_backward(const AttentionInputs<T>& inputs, const AttentionOptions& options,
-                        HeadsView<const T> out_gradient, std::span<const T> state,
+                        HeadsView<const T> out_gradient, std::span<const Compute<T>> state,
                         const AttentionGradients<T>& gradients, std::span<std::byte> scratch);
 
 }  // namespace mala::cpu

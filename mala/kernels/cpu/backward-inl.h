@@ -20,7 +20,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // products (kBlock, D) = rows (kBlock, E) * matrix (E, D).
 template <typename T>
 HWY_INLINE void project_rows(Rows<const T> rows, const T* matrix, Extent size, T* products,
-                             Prefetch<T>& meanwhile) {
+                             Prefetch& meanwhile) {
   const hn::ScalableTag<T> d;
   compute_product<T>(
       Plain<T>{rows.data, rows.stride}, Right<T>{matrix, size.columns}, size,
@@ -76,7 +76,7 @@ HWY_INLINE void multiply_rows(Rows<const T> a, Rows<const T> b, Extent size, Row
 template <typename T>
 HWY_INLINE Rows<const T> pass_tail(const QueryGradients<T>& task, Span block, Rows<T> rotated,
                                    const Weights<T>& weights, const Tiles<T>& tiles,
-                                   Prefetch<T>& meanwhile) {
+                                   Prefetch& meanwhile) {
   const hn::ScalableTag<T> d;
   const int64_t value_pad = padded(task.out_gradient.cols);
   const Extent size{block.count, value_pad, task.queries.x.cols};
@@ -110,7 +110,7 @@ HWY_INLINE Rows<const T> pass_tail(const QueryGradients<T>& task, Span block, Ro
 
 template <typename T>
 void query_gradients(const QueryGradients<T>& task, const Tiles<T>& tiles) {
-  const Tokens<T>& queries = task.queries;
+  const Tokens& queries = task.queries;
   const HeadOperands<T>& head = task.head;
   const StateLayout layout{queries.x.cols, task.out_gradient.cols};
   const int64_t dim_pad = layout.dim_pad(), value_pad = layout.value_pad();
@@ -120,7 +120,7 @@ void query_gradients(const QueryGradients<T>& task, const Tiles<T>& tiles) {
   RotationWalk<T> walk(queries);
   Weights<T> weights;
   for_each_block(queries.span, [&](Span block, bool last) HWY_ATTR {
-    Prefetch<T> next;
+    Prefetch next;
     next.add(queries.x, block.first + kBlock);
     next.add(task.out_gradient, block.first + kBlock);
     const Features<T> features = stage_both_features(queries, block, walk, tiles);
@@ -139,7 +139,7 @@ void query_gradients(const QueryGradients<T>& task, const Tiles<T>& tiles) {
           weights.mean_slope[i] * dot<T>(gradient.row(i), head.value_mean, value_pad);
     }
     scale_rows(weights.product, {block.count, dim_pad, 0}, products);
-    const Rows<T> d_query = stage_output(task.d_query, block, tiles.raw);
+    const Rows<T> d_query = stage_output(task.d_query, block, tiles.d_features);
     pull_back(
         {queries.feature, features.plain, {block.count, dim_pad, 0}, head.key, rotated_magnitude},
         walk, magnitude_gradient, products, d_query);
@@ -178,20 +178,20 @@ HWY_INLINE Rows<const T> stage_values(const KeyGradients<T>& task, Span block,
 template <typename T>
 void key_gradients(const KeyGradients<T>& task, const Tiles<T>& tiles) {
   const hn::ScalableTag<T> d;
-  const Tokens<T>& keys = task.keys;
+  const Tokens& keys = task.keys;
   const HeadOperands<T>& head = task.head;
   const StateLayout layout{keys.x.cols, task.values.cols};
   RotationWalk<T> walk(keys);
   T ones[kBlock];
   std::fill_n(ones, kBlock, T(1));
   for_each_block(keys.span, [&](Span block, bool) HWY_ATTR {
-    Prefetch<T> next;
+    Prefetch next;
     next.add(keys.x, block.first + kBlock);
     next.add(task.values, block.first + kBlock);
     const Features<T> features = stage_both_features(keys, block, walk, tiles);
     project_rows(stage_values(task, block, tiles), head.d_state_transposed,
                  {block.count, layout.dim_pad(), layout.value_dim}, tiles.products, next);
-    const Rows<T> d_key = stage_output(task.d_key, block, tiles.raw);
+    const Rows<T> d_key = stage_output(task.d_key, block, tiles.d_features);
     pull_back({keys.feature,
                features.plain,
                {block.count, layout.dim_pad(), 0},

@@ -17,22 +17,25 @@ namespace mala::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // x within a bound, where NaN stays NaN: vector instructions give the second operand then, and
-// Highway's scalar ones the number.
+// Highway's plain C++ the number.
+constexpr bool kPlainCpp = HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128;
+
 template <class D>
 HWY_INLINE hn::Vec<D> at_least(D d, double bound, hn::Vec<D> x) {
   const auto least = hn::Set(d, static_cast<hn::TFromD<D>>(bound));
-  return HWY_TARGET == HWY_SCALAR ? hn::IfThenElse(hn::Lt(x, least), least, x) : hn::Max(least, x);
+  return kPlainCpp ? hn::IfThenElse(hn::Lt(x, least), least, x) : hn::Max(least, x);
 }
 
 template <class D>
 HWY_INLINE hn::Vec<D> at_most(D d, double bound, hn::Vec<D> x) {
   const auto most = hn::Set(d, static_cast<hn::TFromD<D>>(bound));
-  return HWY_TARGET == HWY_SCALAR ? hn::IfThenElse(hn::Gt(x, most), most, x) : hn::Min(most, x);
+  return kPlainCpp ? hn::IfThenElse(hn::Gt(x, most), most, x) : hn::Min(most, x);
 }
 
 // exp(x) to about one unit in the last place, as 2^n exp(r) with |r| <= ln(2) / 2; 0 below the
-// smallest normal number. x must be below 88.8, where the result is infinity.
-template <class D>
+// smallest normal number. Where x may be positive, up to the bound of 89 that the caller sets, the
+// power of two is applied in two halves, since the largest would overflow alone.
+template <bool kPositive, class D>
 HWY_INLINE hn::Vec<D> exp_float(D d, hn::Vec<D> x) {
   const hn::RebindToSigned<D> di;
   const auto bounded = at_least(d, -88.0, x);
@@ -50,8 +53,16 @@ HWY_INLINE hn::Vec<D> exp_float(D d, hn::Vec<D> x) {
   q = hn::MulAdd(q, r, hn::Set(d, 0.166665196f));
   q = hn::MulAdd(q, r, hn::Set(d, 0.49999994f));
   const auto exp_r = hn::Add(hn::MulAdd(hn::Mul(r, r), q, r), hn::Set(d, 1.0f));
-  const auto exponent = hn::Add(hn::BitCast(di, shifted), hn::Set(di, 127));
-  return hn::Mul(exp_r, hn::BitCast(d, hn::ShiftLeft<23>(exponent)));
+  const auto power_of_two = [&](auto exponent) HWY_ATTR {
+    return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(exponent, hn::Set(di, 127))));
+  };
+  if constexpr (kPositive) {
+    const auto whole = hn::Sub(hn::BitCast(di, shifted), hn::BitCast(di, magic));
+    const auto half = hn::ShiftRight<1>(whole);
+    return hn::Mul(hn::Mul(exp_r, power_of_two(half)), power_of_two(hn::Sub(whole, half)));
+  } else {
+    return hn::Mul(exp_r, power_of_two(hn::BitCast(di, shifted)));
+  }
 }
 
 // Doubles serve gradient checks, not speed.
@@ -63,10 +74,10 @@ HWY_INLINE hn::Vec<D> exp_double(D d, hn::Vec<D> x) {
   return hn::Load(d, lanes);
 }
 
-template <class D>
+template <bool kPositive, class D>
 HWY_INLINE hn::Vec<D> exp(D d, hn::Vec<D> x) {
   if constexpr (sizeof(hn::TFromD<D>) == 4) {
-    return exp_float(d, x);
+    return exp_float<kPositive>(d, x);
   } else {
     return exp_double(d, x);
   }
@@ -75,11 +86,11 @@ HWY_INLINE hn::Vec<D> exp(D d, hn::Vec<D> x) {
 template <Feature kFeature, class D>
 HWY_INLINE hn::Vec<D> feature(D d, hn::Vec<D> x) {
   if constexpr (kFeature == Feature::kElu1) {
-    return hn::Add(at_least(d, 0.0, x), exp(d, at_most(d, 0.0, x)));
+    return hn::Add(at_least(d, 0.0, x), exp<false>(d, at_most(d, 0.0, x)));
   } else if constexpr (kFeature == Feature::kRelu) {
     return at_least(d, 0.0, x);
   } else if constexpr (kFeature == Feature::kExp) {
-    return exp(d, at_most(d, sizeof(hn::TFromD<D>) == 4 ? 88.8 : 710.0, x));
+    return exp<true>(d, at_most(d, sizeof(hn::TFromD<D>) == 4 ? 89.0 : 710.0, x));
   } else {
     return x;
   }

@@ -19,13 +19,13 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 template <typename T>
 void sum_keys(const SumKeys<T>& task, const Tiles<T>& tiles) {
-  const Tokens<T>& keys = task.keys;
+  const Tokens& keys = task.keys;
   const StateLayout layout{keys.x.cols, task.values.cols};
   T* group = tiles.group;
   GroupedSums<T> sums(group, task.sums, layout.size());
   RotationWalk<T> walk(keys);
   for_each_block(keys.span, [&](Span block, bool last) HWY_ATTR {
-    Prefetch<T> next;
+    Prefetch next;
     next.add(keys.x, block.first + kBlock);
     next.add(task.values, block.first + kBlock);
     const Rows<const T> values = stage(task.values, block, tiles.values);
@@ -46,14 +46,14 @@ void sum_keys(const SumKeys<T>& task, const Tiles<T>& tiles) {
 template <typename T>
 void apply_queries(const ApplyQueries<T>& task, const Tiles<T>& tiles) {
   const hn::ScalableTag<T> d;
-  const Tokens<T>& queries = task.queries;
+  const Tokens& queries = task.queries;
   const int64_t dim = queries.x.cols, value_pad = padded(task.out.cols);
   RotationWalk<T> walk(queries);
   Weights<T> weights;
   for_each_block(queries.span, [&](Span block, bool) HWY_ATTR {
-    Prefetch<T> next;
+    Prefetch next;
     next.add(queries.x, block.first + kBlock);
-    next.add(read_only(task.out), block.first + kBlock);
+    next.add(task.out, block.first + kBlock);
     const Rows<const T> local = stage(task.local, block, tiles.local);
     const Rows<const T> gate = stage(task.gate, block, tiles.gate);
     const Rows<T> out = stage_output(task.out, block, tiles.outputs);

@@ -33,10 +33,12 @@ HeadScales head_scales(const AttentionOptions& options, int64_t dim, int64_t key
   return {{options.rule, options.norm, options.eps, c}, c, mean};
 }
 
-void add_parts(double* sums, int64_t parts, int64_t size) {
+void add_parts(double* sums, int64_t parts, const StateLayout& layout, Slice slice) {
+  const int64_t size = layout.size();
+  const int64_t begin = size * slice.index / slice.of, end = size * (slice.index + 1) / slice.of;
   for (int64_t p = 1; p < parts; ++p) {
     const double* part = sums + p * size;
-    for (int64_t i = 0; i < size; ++i) sums[i] += part[i];
+    for (int64_t i = begin; i < end; ++i) sums[i] += part[i];
   }
 }
 

@@ -28,8 +28,13 @@ struct HeadScales {
 
 HeadScales head_scales(const AttentionOptions& options, int64_t dim, int64_t keys);
 
-// Adds the parts' sums, in order, into the first.
-void add_parts(double* sums, int64_t parts, int64_t size);
+// One of `of` equal slices of something.
+struct Slice {
+  int64_t index, of;
+};
+
+// Adds a slice of the parts' sums, in order, into the first.
+void add_parts(double* sums, int64_t parts, const StateLayout& layout, Slice slice);
 
 // The caller's state from a head's sums.
 template <typename T>

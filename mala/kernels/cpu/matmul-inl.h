@@ -16,7 +16,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Rows of a register tile. With up to three vectors a row, 24 of AVX-512's and NEON's 32
 // registers hold sums, or 12 of the 16 that other sets have; the rest hold operands.
-#if HWY_TARGET <= HWY_AVX3 || HWY_TARGET == HWY_NEON
+#if HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64
 constexpr int64_t kTileRows = 8;
 #else
 constexpr int64_t kTileRows = 4;
@@ -64,7 +64,7 @@ struct Product {
   Extent size;
   Start start;
   Finish finish;
-  Prefetch<T>& meanwhile;
+  Prefetch& meanwhile;
 
   HWY_INLINE void run() const {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
@@ -125,7 +125,7 @@ struct Product {
 // sums (rows, columns) += left * right.
 template <typename T, class Left>
 HWY_INLINE void accumulate_product(Left left, Right<T> right, Extent size, T* sums,
-                                   Prefetch<T>& meanwhile) {
+                                   Prefetch& meanwhile) {
   const hn::ScalableTag<T> d;
   const auto load = [=](int64_t row, int64_t column)
                         HWY_ATTR { return hn::LoadU(d, sums + row * size.columns + column); };
@@ -138,7 +138,7 @@ HWY_INLINE void accumulate_product(Left left, Right<T> right, Extent size, T* su
 // finish(row, column, vector) for each vector of left * right.
 template <typename T, class Left, class Finish>
 HWY_INLINE void compute_product(Left left, Right<T> right, Extent size, Finish finish,
-                                Prefetch<T>& meanwhile) {
+                                Prefetch& meanwhile) {
   const hn::ScalableTag<T> d;
   const auto zero = [=](int64_t, int64_t) HWY_ATTR { return hn::Zero(d); };
   Product<T, Left, decltype(zero), Finish>{left, right, size, zero, finish, meanwhile}.run();

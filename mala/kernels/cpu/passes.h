@@ -4,20 +4,20 @@
 
 #include <cstdint>
 
-#include "mala/core/views.h"
 #include "mala/kernels/attention.h"
 #include "mala/kernels/cpu/layout.h"
 #include "mala/kernels/cpu/plan.h"
 #include "mala/kernels/cpu/rope.h"
+#include "mala/kernels/cpu/stored.h"
 
 namespace mala::cpu {
 
 // One worker's working memory: (kBlock, padded D) or (kBlock, padded E) each.
 template <typename T>
 struct Tiles {
-  T *raw, *features, *rotated, *products;  // D
-  T *values, *outputs, *local, *gate;      // E
-  T* group;                                // sums of up to kGroup tokens, StateLayout
+  T *features, *rotated, *products, *d_features;  // D
+  T *values, *outputs, *local, *gate;             // E
+  T* group;                                       // sums of up to kGroup tokens, StateLayout
 };
 
 // What every query or key of a head meets. Rows are padded with zeros.
@@ -45,9 +45,8 @@ struct Weighting {
 };
 
 // The queries or keys that a pass walks over, counted from the first of their sequence.
-template <typename T>
 struct Tokens {
-  MatrixView<const T> x;
+  Input x;
   Feature feature;
   const RopeAngles* angles;
   int64_t image_width;  // for RoPE in a grid
@@ -57,41 +56,41 @@ struct Tokens {
 // sums += the state of these keys.
 template <typename T>
 struct SumKeys {
-  Tokens<T> keys;
-  MatrixView<const T> values;
+  Tokens keys;
+  Input values;
   double* sums;  // StateLayout
 };
 
 // out = (c * gain * P - shift * mean value + local) * gate.
 template <typename T>
 struct ApplyQueries {
-  Tokens<T> queries;
-  MatrixView<const T> local, gate;
+  Tokens queries;
+  Input local, gate;
   HeadOperands<T> head;
   Weighting weighting;
-  MatrixView<T> out;
+  Output out;
 };
 
 // Writes dq, dlocal and dgate; sums += the gradient of the state: dS, the sum of ds_i phi(q_i)
 // in the place of the keys, and the sum of -shift_i g_i (balanced: g_i) in that of the values.
 template <typename T>
 struct QueryGradients {
-  Tokens<T> queries;
-  MatrixView<const T> out_gradient, local, gate;
+  Tokens queries;
+  Input out_gradient, local, gate;
   HeadOperands<T> head;
   Weighting weighting;
-  MatrixView<T> d_query, d_local, d_gate;
+  Output d_query, d_local, d_gate;
   double* sums;
 };
 
 // Writes dk and dv.
 template <typename T>
 struct KeyGradients {
-  Tokens<T> keys;
-  MatrixView<const T> values;
+  Tokens keys;
+  Input values;
   HeadOperands<T> head;
   Weighting weighting;
-  MatrixView<T> d_key, d_value;
+  Output d_key, d_value;
 };
 
 template <typename T>

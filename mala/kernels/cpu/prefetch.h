@@ -6,39 +6,40 @@
 
 #include "mala/core/views.h"
 #include "mala/kernels/cpu/layout.h"
+#include "mala/kernels/cpu/stored.h"
 
 namespace mala::cpu {
 
 // The lines of up to three tensors, a few at each step: asked for all at once they would fill the
 // queue to memory, and the products would wait behind them.
-template <typename T>
 class Prefetch {
  public:
   // `first` is the first token of the next block. Tensors whose rows are not contiguous are left
   // to the hardware.
-  void add(const MatrixView<const T>& view, int64_t first) {
+  template <typename Void>
+  void add(const Stored<Void>& view, int64_t first) {
     if (view.data == nullptr || view.col_stride != 1 || first >= view.rows) return;
-    streams_[count_++] = {view.row(first), view.row_stride, std::min(kBlock, view.rows - first),
-                          view.cols};
+    const int64_t bytes = bytes_of(view.dtype), stride = view.row_stride * bytes;
+    streams_[count_++] = {static_cast<const char*>(view.data) + first * stride, stride,
+                          std::min(kBlock, view.rows - first), view.cols * bytes};
   }
 
   MALA_INLINE void step() {
     for (int64_t lines = 0; lines < kLinesAtOnce && current_ < count_;) {
       Stream& stream = streams_[current_];
-      for (int64_t j = 0; j < stream.cols; j += kLine) __builtin_prefetch(stream.row + j);
-      lines += stream.cols / kLine + 1;
+      for (int64_t j = 0; j < stream.bytes; j += kLine) __builtin_prefetch(stream.row + j);
+      lines += stream.bytes / kLine + 1;
       stream.row += stream.stride;
       if (--stream.rows == 0) ++current_;
     }
   }
 
  private:
-  static constexpr int64_t kLinesAtOnce = 16;
-  static constexpr int64_t kLine = 64 / sizeof(T);
+  static constexpr int64_t kLinesAtOnce = 16, kLine = 64;
 
   struct Stream {
-    const T* row;
-    int64_t stride, rows, cols;
+    const char* row;
+    int64_t stride, rows, bytes;
   };
   Stream streams_[3];
   int count_ = 0, current_ = 0;

@@ -12,7 +12,7 @@ struct RopeAngles {
 
   Rope rope;
   int64_t pairs = 0;
-  double theta[kMaxPairs];
+  double theta[kMaxPairs] = {};
   double step_cos[kMaxPairs], step_sin[kMaxPairs];  // the turn from one position to the next
 
   RopeAngles(const Rope& rope, int64_t dim);

@@ -62,7 +62,7 @@ HWY_INLINE void turn_pairs(D64 d64, hn::Vec<D64> c, hn::Vec<D64> s, const T* fro
 template <typename T>
 class RotationWalk {
  public:
-  explicit RotationWalk(const Tokens<T>& tokens)
+  explicit RotationWalk(const Tokens& tokens)
       : angles_(*tokens.angles), width_(tokens.image_width), token_(tokens.span.first) {
     // Pairs beyond the head rotate by nothing, so that padding stays finite.
     std::fill_n(next_.cosine, Phases::kMost, 1.0);
@@ -79,6 +79,7 @@ class RotationWalk {
   // Rotates the next `count` tokens, or turns them back; `from` may be `to`.
   template <bool kBack>
   void rotate(Rows<const T> from, Rows<T> to, int64_t count) {
+    if (!rotates()) return;
     copy(now_, next_);
     switch (angles_.rope.kind) {
       case Rope::Kind::kNone:
@@ -96,7 +97,7 @@ class RotationWalk {
   // Goes on to the tokens after those that were rotated.
   void advance(int64_t count) {
     token_ += count;
-    copy(next_, now_);
+    if (rotates()) copy(next_, now_);
   }
 
  private:
@@ -188,7 +189,7 @@ class RotationWalk {
 
   const RopeAngles& angles_;
   int64_t width_, token_;
-  Phases now_, next_;
+  Phases now_ = {}, next_;
 };
 
 }  // namespace mala::cpu::HWY_NAMESPACE

@@ -8,9 +8,11 @@
 #endif
 
 #include <algorithm>
+#include <type_traits>
 
 #include "hwy/highway.h"
 #include "mala/core/views.h"
+#include "mala/kernels/cpu/convert-inl.h"
 #include "mala/kernels/cpu/feature-inl.h"
 #include "mala/kernels/cpu/layout.h"
 #include "mala/kernels/cpu/passes.h"
@@ -22,52 +24,75 @@ HWY_BEFORE_NAMESPACE();
 namespace mala::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <typename T>
-HWY_INLINE MatrixView<const T> read_only(const MatrixView<T>& view) {
-  return {view.data, view.rows, view.cols, view.row_stride, view.col_stride};
+template <typename T, typename Void>
+HWY_INLINE bool usable_in_place(const Stored<Void>& view) {
+  return view.dtype == dtype_of<T>() && view.col_stride == 1 && view.cols % kPad == 0;
 }
 
-template <typename T>
-HWY_INLINE bool usable_in_place(const MatrixView<T>& view) {
-  return view.col_stride == 1 && view.cols % kPad == 0;
+// Copies tokens between memory and tile, whose element types may differ.
+template <typename From, typename To>
+void copy_tokens(MatrixView<const From> from, MatrixView<To> to) {
+  const bool in_rows = from.col_stride == 1 && to.col_stride == 1;
+  if constexpr (std::is_same_v<From, To>) {
+    if (!in_rows) return copy_transposed(from, to);
+  }
+  for (int64_t i = 0; i < from.rows; ++i) {
+    if (in_rows) {
+      convert_row(from.row(i), from.cols, to.row(i));
+    } else {
+      for (int64_t j = 0; j < from.cols; ++j) to.at(i, j) = round_to<To>(to_float(from.at(i, j)));
+    }
+  }
 }
 
-template <typename T>
-void copy_tokens(MatrixView<const T> from, MatrixView<T> to) {
-  if (from.col_stride != 1 || to.col_stride != 1) return copy_transposed(from, to);
-  for (int64_t i = 0; i < from.rows; ++i) std::copy_n(from.row(i), from.cols, to.row(i));
+// Calls run(T*), a null pointer that tells the element type of the memory; those that T, the type
+// of the arithmetic, can have.
+template <typename T, class Run>
+HWY_INLINE void with_stored_type(DType dtype, Run&& run) {
+  if constexpr (sizeof(T) == 4) {
+    if (dtype == DType::kBFloat16) return run(static_cast<BFloat16*>(nullptr));
+    if (dtype == DType::kFloat16) return run(static_cast<Float16*>(nullptr));
+  }
+  run(static_cast<T*>(nullptr));
 }
 
 // Tokens of the view as rows; through `tile`, padded with zeros, where they cannot be used in
 // place. A short block is never used in place: products round its rows up to whole tiles, and
 // may not read past the view's end. A view without data has no rows.
 template <typename T>
-Rows<const T> stage(const MatrixView<const T>& view, Span span, T* tile) {
+Rows<const T> stage(const Input& view, Span span, T* tile) {
   if (view.data == nullptr) return {};
-  const T* from = view.row(span.first);
-  if (usable_in_place(view) && span.count == kBlock) return {from, view.row_stride};
+  if (usable_in_place<T>(view) && span.count == kBlock) {
+    return {view.as<const T>(span.first, span.count).data, view.row_stride};
+  }
   const int64_t stride = padded(view.cols);
   for (int64_t i = 0; i < span.count; ++i) {
     std::fill(tile + i * stride + view.cols, tile + (i + 1) * stride, T(0));
   }
-  copy_tokens<T>({from, span.count, view.cols, view.row_stride, view.col_stride},
-                 {tile, span.count, view.cols, stride, 1});
+  with_stored_type<T>(view.dtype, [&](auto* type) HWY_ATTR {
+    using Memory = std::remove_pointer_t<decltype(type)>;
+    copy_tokens(view.as<const Memory>(span.first, span.count),
+                MatrixView<T>{tile, span.count, view.cols, stride, 1});
+  });
   return {tile, stride};
 }
 
 // Where to write tokens of the view: in place, or into `tile`, which unstage copies out.
 template <typename T>
-Rows<T> stage_output(const MatrixView<T>& view, Span span, T* tile) {
+Rows<T> stage_output(const Output& view, Span span, T* tile) {
   if (view.data == nullptr) return {};
-  if (usable_in_place(view)) return {view.row(span.first), view.row_stride};
+  if (usable_in_place<T>(view)) return {view.as<T>(span.first, 0).data, view.row_stride};
   return {tile, padded(view.cols)};
 }
 
 template <typename T>
-void unstage(Rows<T> rows, Span span, const MatrixView<T>& view) {
-  if (view.data == nullptr || usable_in_place(view)) return;
-  copy_tokens<T>({rows.data, span.count, view.cols, rows.stride, 1},
-                 {view.row(span.first), span.count, view.cols, view.row_stride, view.col_stride});
+void unstage(Rows<T> rows, Span span, const Output& view) {
+  if (view.data == nullptr || usable_in_place<T>(view)) return;
+  with_stored_type<T>(view.dtype, [&](auto* type) HWY_ATTR {
+    using Memory = std::remove_pointer_t<decltype(type)>;
+    copy_tokens(MatrixView<const T>{rows.data, span.count, view.cols, rows.stride, 1},
+                view.as<Memory>(span.first, span.count));
+  });
 }
 
 template <typename T>
@@ -83,11 +108,11 @@ HWY_INLINE void compute_features(Feature feature_map, Rows<const T> x, int64_t c
   });
 }
 
-// phi of the block's queries or keys.
+// phi of the block's queries or keys, in place where they had to be copied.
 template <typename T>
-HWY_INLINE Rows<T> stage_features(const Tokens<T>& tokens, Span span, const Tiles<T>& tiles) {
+HWY_INLINE Rows<T> stage_features(const Tokens& tokens, Span span, const Tiles<T>& tiles) {
   const Rows<T> features{tiles.features, padded(tokens.x.cols)};
-  compute_features(tokens.feature, stage(tokens.x, span, tiles.raw), span.count, features);
+  compute_features(tokens.feature, stage(tokens.x, span, tiles.features), span.count, features);
   return features;
 }
 
@@ -100,8 +125,8 @@ struct Features {
 };
 
 template <typename T>
-HWY_INLINE Features<T> stage_both_features(const Tokens<T>& tokens, Span span,
-                                           RotationWalk<T>& walk, const Tiles<T>& tiles) {
+HWY_INLINE Features<T> stage_both_features(const Tokens& tokens, Span span, RotationWalk<T>& walk,
+                                           const Tiles<T>& tiles) {
   const Rows<T> plain = stage_features(tokens, span, tiles);
   if (!walk.rotates()) return {read_only(plain), plain};
   const Rows<T> rotated{tiles.rotated, plain.stride};

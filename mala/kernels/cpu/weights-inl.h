@@ -43,7 +43,7 @@ HWY_INLINE void compute_weights(const Weighting& weighting, Rows<const T> featur
 template <typename T, class Finish>
 HWY_INLINE void compute_attention(Rows<T> rotated, const HeadOperands<T>& head,
                                   const Weights<T>& weights, Extent size, Finish finish,
-                                  Prefetch<T>& meanwhile) {
+                                  Prefetch& meanwhile) {
   const hn::ScalableTag<T> d;
   compute_product<T>(
       Plain<T>{rotated.data, rotated.stride}, Right<T>{head.state, size.columns}, size,

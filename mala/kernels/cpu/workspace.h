@@ -73,10 +73,10 @@ struct Workspace {
     const int64_t dim = kBlock * layout.dim_pad(), value_dim = kBlock * layout.value_pad();
     T* next = tiles + worker * tiles_size();
     auto take = [&next](int64_t count) { return std::exchange(next, next + count); };
-    return {.raw = take(dim),
-            .features = take(dim),
+    return {.features = take(dim),
             .rotated = take(dim),
             .products = take(dim),
+            .d_features = take(dim),
             .values = take(value_dim),
             .outputs = take(value_dim),
             .local = take(value_dim),
