@@ -12,9 +12,11 @@ enum class DType : int32_t { kFloat32, kFloat64, kBFloat16, kFloat16 };
 // Storage only: arithmetic happens in float.
 struct BFloat16 {
   uint16_t bits;
+  bool operator==(const BFloat16&) const = default;  // of bits
 };
 struct Float16 {
   uint16_t bits;
+  bool operator==(const Float16&) const = default;
 };
 
 // Sums, states and everything in between: double for double, float for the rest.

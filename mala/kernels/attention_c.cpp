@@ -3,7 +3,9 @@
 #include "mala/kernels/attention_c.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
+#include <cstring>
 #include <new>
 #include <string_view>
 
@@ -50,18 +52,28 @@ void need(bool ok, const Parts&... parts) {
 // No struct of ours will be larger, so that a size nobody set cannot send us through memory.
 constexpr size_t kLargestStruct = 4096;
 
-// A struct that may grow: refuses what only a newer header can ask for, see attention_c.h.
+// The size of a struct in the first header that had it: no caller's is smaller.
 template <typename Struct>
-const Struct& known(const Struct* given, const char* name) {
+constexpr size_t kFirstSize = sizeof(Struct);
+template <>
+constexpr size_t kFirstSize<mala_attention_inputs> = offsetof(mala_attention_inputs, key_counts);
+
+// A struct that may grow, with zeros where an older header has no field. Refuses what only a newer
+// header can ask for, see attention_c.h.
+template <typename Struct>
+Struct known(const Struct* given, const char* name) {
   need(given != nullptr, name, " is null; pass the address of a struct that is filled in");
   const size_t size = given->struct_size;
-  need(size >= sizeof(Struct) && size <= kLargestStruct, name, ".struct_size is ", size, ", ",
+  need(size >= kFirstSize<Struct> && size <= kLargestStruct, name, ".struct_size is ", size, ", ",
        sizeof(Struct), " is needed; set it to the sizeof of the struct");
   const char* bytes = reinterpret_cast<const char*>(given);
-  need(std::all_of(bytes + sizeof(Struct), bytes + size, [](char byte) { return byte == 0; }), name,
+  const size_t common = std::min(size, sizeof(Struct));
+  need(std::all_of(bytes + common, bytes + size, [](char byte) { return byte == 0; }), name,
        " sets fields that mala ", MALA_VERSION,
        " does not know; leave them zero, or use the library of your header");
-  return *given;
+  Struct copy{};
+  std::memcpy(&copy, bytes, common);
+  return copy;
 }
 
 template <typename T>
@@ -107,13 +119,30 @@ std::span<T> elements(const mala_buffer& buffer, const char* name) {
   return {static_cast<T*>(buffer.data), static_cast<size_t>(buffer.bytes) / sizeof(T)};
 }
 
+std::span<const int64_t> integers(const mala_integers& list, const char* name) {
+  need(list.data ? list.count > 0 : list.count == 0, name, ".count is ", list.count, " with data ",
+       list.data ? "given" : "null", "; give as many as there are, or zero in both for none");
+  need(is_aligned<int64_t>(list.data), name, ".data is ", list.data, ", a multiple of ",
+       alignof(int64_t), " is needed; it must point to int64_t");
+  return {list.data, static_cast<size_t>(list.count)};
+}
+
+Lengths lengths(const mala_attention_inputs& inputs) {
+  return {.key_counts = integers(inputs.key_counts, "key_counts"),
+          .q_offsets = integers(inputs.q_offsets, "q_offsets"),
+          .k_offsets = integers(inputs.k_offsets, "k_offsets"),
+          .q_widths = integers(inputs.q_widths, "q_widths"),
+          .k_widths = integers(inputs.k_widths, "k_widths")};
+}
+
 template <typename T>
 AttentionInputs<T> views(const mala_attention_inputs& inputs) {
   return {.q = view<const T>(inputs.q, "q"),
           .k = view<const T>(inputs.k, "k"),
           .v = view<const T>(inputs.v, "v"),
           .local = optional_view<const T>(inputs.local, "local"),
-          .gate = optional_view<const T>(inputs.gate, "gate")};
+          .gate = optional_view<const T>(inputs.gate, "gate"),
+          .lengths = lengths(inputs)};
 }
 
 template <typename T>
@@ -156,13 +185,26 @@ AttentionOptions convert(const mala_options& given) {
   return options;
 }
 
-// Calls run(T{}) with the element type of a call.
+// Calls run(inputs as views) with the element type of a call.
 template <typename Run>
-void with_dtype(int64_t dtype, const Run& run) {
-  if (dtype == MALA_FLOAT32) return run(float{});
-  if (dtype == MALA_FLOAT64) return run(double{});
-  need(false, "inputs.dtype is ", dtype, "; use MALA_FLOAT32 (", +MALA_FLOAT32,
-       ") or MALA_FLOAT64 (", +MALA_FLOAT64, ")");
+void with_inputs(const mala_attention_inputs* given, const Run& run) {
+  const mala_attention_inputs inputs = known(given, "inputs");
+  if (inputs.dtype == MALA_FLOAT32) return run(views<float>(inputs));
+  if (inputs.dtype == MALA_FLOAT64) return run(views<double>(inputs));
+  if (inputs.dtype == MALA_BFLOAT16) return run(views<BFloat16>(inputs));
+  if (inputs.dtype == MALA_FLOAT16) return run(views<Float16>(inputs));
+  need(false, "inputs.dtype is ", inputs.dtype, "; use MALA_FLOAT32 (", +MALA_FLOAT32,
+       "), MALA_FLOAT64 (", +MALA_FLOAT64, "), MALA_BFLOAT16 (", +MALA_BFLOAT16,
+       ") or MALA_FLOAT16 (", +MALA_FLOAT16, ")");
+}
+
+template <typename T>
+int64_t state_bytes(const AttentionInputs<T>& in) {
+  attention_scratch_bytes(in, {});  // for its checks of all sizes
+  const std::span<const int64_t> offsets = in.lengths.q_offsets;
+  const int64_t sequences = offsets.empty() ? in.q.batch : static_cast<int64_t>(offsets.size()) - 1;
+  return attention_state_size(sequences, in.k.heads, in.q.dim, in.v.dim) *
+         static_cast<int64_t>(sizeof(Compute<T>));
 }
 
 }  // namespace
@@ -177,13 +219,7 @@ const char* mala_version(void) { return MALA_VERSION; }
 mala_status mala_attention_state_bytes(const mala_attention_inputs* inputs, int64_t* bytes) {
   return guarded("mala_attention_state_bytes", [&] {
     need(bytes != nullptr, "bytes is null; pass the address of an int64_t");
-    with_dtype(known(inputs, "inputs").dtype, [&](auto zero) {
-      using T = decltype(zero);
-      const AttentionInputs<T> in = views<T>(*inputs);
-      attention_scratch_bytes(in, {});  // for its checks of all sizes
-      *bytes = attention_state_size(in.q.batch, in.q.heads, in.q.dim, in.v.dim) *
-               static_cast<int64_t>(sizeof(T));
-    });
+    with_inputs(inputs, [&](const auto& in) { *bytes = state_bytes(in); });
   });
 }
 
@@ -191,9 +227,8 @@ mala_status mala_attention_scratch_bytes(const mala_attention_inputs* inputs,
                                          const mala_options* options, int64_t* bytes) {
   return guarded("mala_attention_scratch_bytes", [&] {
     need(bytes != nullptr, "bytes is null; pass the address of an int64_t");
-    with_dtype(known(inputs, "inputs").dtype, [&](auto zero) {
-      *bytes = attention_scratch_bytes(views<decltype(zero)>(*inputs),
-                                       convert(known(options, "options")));
+    with_inputs(inputs, [&](const auto& in) {
+      *bytes = attention_scratch_bytes(in, convert(known(options, "options")));
     });
   });
 }
@@ -201,10 +236,9 @@ mala_status mala_attention_scratch_bytes(const mala_attention_inputs* inputs,
 mala_status mala_attention_forward(const mala_attention_inputs* inputs, const mala_options* options,
                                    const mala_tensor* out, mala_buffer state, mala_buffer scratch) {
   return guarded("mala_attention_forward", [&] {
-    with_dtype(known(inputs, "inputs").dtype, [&](auto zero) {
-      using T = decltype(zero);
-      attention_forward<T>(views<T>(*inputs), convert(known(options, "options")),
-                           view<T>(out, "out"), elements<T>(state, "state"),
+    with_inputs(inputs, [&]<typename T>(const AttentionInputs<T>& in) {
+      attention_forward<T>(in, convert(known(options, "options")), view<T>(out, "out"),
+                           elements<Compute<T>>(state, "state"),
                            elements<std::byte>(scratch, "scratch"));
     });
   });
@@ -215,12 +249,11 @@ mala_status mala_attention_backward(const mala_attention_inputs* inputs,
                                     mala_buffer state, const mala_attention_gradients* gradients,
                                     mala_buffer scratch) {
   return guarded("mala_attention_backward", [&] {
-    with_dtype(known(inputs, "inputs").dtype, [&](auto zero) {
-      using T = decltype(zero);
+    with_inputs(inputs, [&]<typename T>(const AttentionInputs<T>& in) {
       attention_backward<T>(
-          views<T>(*inputs), convert(known(options, "options")),
-          view<const T>(out_gradient, "out_gradient"), elements<const T>(state, "state"),
-          views<T>(known(gradients, "gradients")), elements<std::byte>(scratch, "scratch"));
+          in, convert(known(options, "options")), view<const T>(out_gradient, "out_gradient"),
+          elements<const Compute<T>>(state, "state"), views<T>(known(gradients, "gradients")),
+          elements<std::byte>(scratch, "scratch"));
     });
   });
 }

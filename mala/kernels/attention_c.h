@@ -5,8 +5,9 @@
  * only ever added at the end, and zero in a new field means what happened before it existed. So an
  * old program runs with a new library (the fields it lacks count as zero), and a new program with
  * an old library as long as it leaves the fields unknown there at zero; otherwise the call is
- * refused and says so. mala_tensor, mala_buffer and mala_rope stay as they are forever. Fields
- * for choices are plain integers and not enums: an unknown value must arrive whole to be refused.
+ * refused and says so. mala_tensor, mala_buffer, mala_integers and mala_rope stay as they are
+ * forever. Fields for choices are plain integers and not enums: an unknown value must arrive whole
+ * to be refused.
  *
  * All functions may be called from several threads at once, on different outputs and buffers.
  */
@@ -35,7 +36,8 @@ const char* mala_last_error(void);
 /* "major.minor.patch" of the library in use. */
 const char* mala_version(void);
 
-enum mala_dtype { MALA_FLOAT32 = 0, MALA_FLOAT64 = 1 };
+/* bfloat16 and float16 are read from and written to memory; all sums are float. */
+enum mala_dtype { MALA_FLOAT32 = 0, MALA_FLOAT64 = 1, MALA_BFLOAT16 = 2, MALA_FLOAT16 = 3 };
 
 enum mala_rule { MALA_RULE_MALA = 0, MALA_RULE_LINEAR = 1, MALA_RULE_INLINE = 2 };
 
@@ -69,6 +71,12 @@ typedef struct mala_buffer {
   int64_t bytes;
 } mala_buffer;
 
+/* Integers, only read. `data` and `count` 0 mean an absent list, where one may be absent. */
+typedef struct mala_integers {
+  const int64_t* data;
+  int64_t count;
+} mala_integers;
+
 /* How tokens are rotated; see Rope in attention.h. */
 typedef struct mala_rope {
   int64_t kind;     /* enum mala_rope_kind */
@@ -89,12 +97,20 @@ typedef struct mala_options {
   mala_rope q_rope, k_rope;
 } mala_options;
 
-/* q (B, H, N, D), k (B, H, M, D), v (B, H, M, E); local and gate (B, H, N, E) may be absent:
- * out = (attention + local) * gate. D and E are multiples of 8 up to 256. */
+/* q (B, H, N, D), k (B, Hk, M, D), v (B, Hk, M, E); Hk divides H, and query head h uses head
+ * h * Hk / H of k and v. local and gate (B, H, N, E) may be absent:
+ * out = (attention + local) * gate. D and E are multiples of 8 up to 256.
+ *
+ * Which tokens belong together, where it is not all of a batch entry: either the number of keys
+ * that count in each entry, or where sequences begin that are packed into a batch of 1. Keys beyond
+ * a count are never read, and their gradients are zero. RoPE restarts with each sequence. */
 typedef struct mala_attention_inputs {
   size_t struct_size;
   int64_t dtype; /* enum mala_dtype, of all tensors of the call */
   mala_tensor q, k, v, local, gate;
+  mala_integers key_counts;           /* (B), each 1 to M */
+  mala_integers q_offsets, k_offsets; /* (S + 1) each, rising from 0 to N, and to M */
+  mala_integers q_widths, k_widths;   /* (S), of each image, in place of mala_rope.width */
 } mala_attention_inputs;
 
 /* The shapes of the inputs; local and gate exactly where the inputs have them. */
@@ -122,7 +138,8 @@ static inline mala_tensor mala_dense(void* data, int64_t batch, int64_t heads, i
   return tensor;
 }
 
-/* Bytes of the state that forward leaves for backward; it is float, or double for float64. */
+/* Bytes of the state that forward leaves for backward; it is float, or double for float64. There is
+ * one for each sequence (B, or S where they are packed) and each of the Hk heads. */
 mala_status mala_attention_state_bytes(const mala_attention_inputs* inputs, int64_t* bytes);
 
 /* Bytes of scratch that forward and backward need with the threads there are now; grows with

@@ -36,13 +36,13 @@ bool addressable(const HeadsView<T>& view) {
 
 template <typename T>
 void check_tensor(const char* where, const char* name, const HeadsView<T>& view) {
+  check(view.batch > 0 && view.heads > 0 && view.tokens > 0 && view.dim > 0, where, name,
+        " has shape ", shape(view),
+        "; every size of (batch, heads, tokens, dim) must be at least 1");
   check(view.data != nullptr, where, name, " has no data; pass the address of its first element");
   check(reinterpret_cast<uintptr_t>(view.data) % alignof(T) == 0, where, name,
         " begins at an address that is no multiple of ", alignof(T),
         ", the size of its elements; copy it to one");
-  check(view.batch > 0 && view.heads > 0 && view.tokens > 0 && view.dim > 0, where, name,
-        " has shape ", shape(view),
-        "; every size of (batch, heads, tokens, dim) must be at least 1");
   check(addressable(view), where, name, " has shape ", shape(view),
         ", more elements than memory can hold; check its sizes and strides");
 }

@@ -22,7 +22,11 @@ Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v,
                          .rope = word_for(arguments.rope),
                          .rope_offset = c10::fromIntArrayRefSlow(arguments.rope_offset),
                          .grid_width = c10::fromIntArrayRefSlow(arguments.grid_width),
-                         .rope_table = at::TensorList(arguments.rope_table)});
+                         .rope_table = at::TensorList(arguments.rope_table),
+                         .key_lengths = arguments.key_lengths,
+                         .cu_seqlens_q = arguments.cu_seqlens_q,
+                         .cu_seqlens_k = arguments.cu_seqlens_k,
+                         .grid_widths = arguments.grid_widths});
 }
 
 }  // namespace mala::ops

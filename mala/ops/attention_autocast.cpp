@@ -1,4 +1,6 @@
-// mala::attention under torch.autocast: half types become float32, which the kernels take.
+// mala::attention under torch.autocast: tensors take its narrow type, as those of torch's own
+// attention do; sums stay in float32.
+#include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
@@ -8,37 +10,29 @@
 namespace mala::ops {
 namespace {
 
-Tensor as_float(const Tensor& x) {
-  const bool half = x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16;
-  return half ? x.to(at::kFloat) : x;
-}
-
-std::optional<Tensor> as_float(const std::optional<Tensor>& x) {
-  return x ? std::optional<Tensor>(as_float(*x)) : x;
-}
-
-template <c10::DispatchKey autocast_key>
+template <c10::DeviceType device>
 Outputs forward_autocast(const AttentionCall& call) {
-  const c10::impl::ExcludeDispatchKeyGuard no_autocast(autocast_key);
-  AttentionCall cast = call;
-  cast.q = as_float(call.q);
-  cast.k = as_float(call.k);
-  cast.v = as_float(call.v);
-  cast.local = as_float(call.local);
-  cast.gate = as_float(call.gate);
-  return call_forward(cast);
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(
+      at::autocast::get_autocast_dispatch_key_from_device_type(device));
+  const at::ScalarType narrow = at::autocast::get_autocast_dtype(device);
+  auto cast = [&](const auto& x) { return at::autocast::cached_cast(narrow, x, device); };
+  AttentionCall narrowed = call;
+  narrowed.q = cast(call.q);
+  narrowed.k = cast(call.k);
+  narrowed.v = cast(call.v);
+  narrowed.local = cast(call.local);
+  narrowed.gate = cast(call.gate);
+  return call_forward(narrowed);
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(mala, AutocastCPU, m) {
-  m.impl("attention_forward",
-         TORCH_FN(Flat::forward<forward_autocast<c10::DispatchKey::AutocastCPU>>));
+  m.impl("attention_forward", TORCH_FN(Flat::forward<forward_autocast<c10::kCPU>>));
 }
 
 TORCH_LIBRARY_IMPL(mala, AutocastCUDA, m) {
-  m.impl("attention_forward",
-         TORCH_FN(Flat::forward<forward_autocast<c10::DispatchKey::AutocastCUDA>>));
+  m.impl("attention_forward", TORCH_FN(Flat::forward<forward_autocast<c10::kCUDA>>));
 }
 
 }  // namespace mala::ops

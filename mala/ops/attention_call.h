@@ -15,8 +15,8 @@ using at::Tensor;
 // One call. Strings and lists belong to the caller; their order is that of the schema.
 struct AttentionCall {
   Tensor q;                           // (B, H, N, D)
-  Tensor k;                           // (B, H, M, D)
-  Tensor v;                           // (B, H, M, E)
+  Tensor k;                           // (B, Hk, M, D), Hk divides H
+  Tensor v;                           // (B, Hk, M, E)
   std::optional<Tensor> local, gate;  // (B, H, N, E)
   std::string_view rule, norm, feature;
   bool key_mean;
@@ -26,9 +26,18 @@ struct AttentionCall {
   c10::SymIntArrayRef rope_offset;  // for q, for k
   c10::SymIntArrayRef grid_width;   // for q, for k
   std::optional<at::TensorList> rope_table;
+  // Which tokens belong together, in int32 or int64, where it is not all of a batch entry.
+  std::optional<Tensor> key_lengths;                 // (B), keys that count
+  std::optional<Tensor> cu_seqlens_q, cu_seqlens_k;  // (S + 1), where packed sequences begin
+  std::optional<Tensor> grid_widths;                 // (S) or (S, 2), for q, for k
 
   // rope_table, empty where it is absent.
   at::TensorList tables() const { return rope_table.value_or(at::TensorList()); }
+
+  // S where sequences are packed, else B. Both offsets must be present or absent.
+  c10::SymInt sequences() const {
+    return cu_seqlens_q ? cu_seqlens_q->sym_size(0) - 1 : q.sym_size(0);
+  }
 };
 
 using Outputs = std::tuple<Tensor, Tensor>;                            // out, state
@@ -65,7 +74,10 @@ using Flat =
                   std::string_view, std::string_view, std::string_view,  // rule, norm, feature
                   bool, std::optional<double>, double,                   // key_mean, scale, eps
                   std::string_view, c10::SymIntArrayRef, c10::SymIntArrayRef,  // rope
-                  std::optional<at::TensorList>>;                              // rope_table
+                  std::optional<at::TensorList>,                               // rope_table
+                  const std::optional<Tensor>&,                                // key_lengths
+                  const std::optional<Tensor>&, const std::optional<Tensor>&,  // cu_seqlens
+                  const std::optional<Tensor>&>;                               // grid_widths
 
 // The operators through the dispatcher, so that gradients, tracing and autocast see them.
 Tensor call_attention(const AttentionCall& call);

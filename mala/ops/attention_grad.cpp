@@ -24,8 +24,16 @@ std::optional<Tensor> if_defined(const Tensor& x) {
 
 // Keeps a call for backward: its tensors and the state as variables, the rest as plain values.
 void save_call(AutogradContext* context, const AttentionCall& call, const Tensor& state) {
-  variable_list tensors = {
-      call.q, call.k, call.v, or_undefined(call.local), or_undefined(call.gate), state};
+  variable_list tensors = {call.q,
+                           call.k,
+                           call.v,
+                           or_undefined(call.local),
+                           or_undefined(call.gate),
+                           state,
+                           or_undefined(call.key_lengths),
+                           or_undefined(call.cu_seqlens_q),
+                           or_undefined(call.cu_seqlens_k),
+                           or_undefined(call.grid_widths)};
   tensors.insert(tensors.end(), call.tables().begin(), call.tables().end());
   context->save_for_backward(std::move(tensors));
   auto& data = context->saved_data;
@@ -65,7 +73,11 @@ struct SavedCall {
             .rope = data.at("rope").toStringView(),
             .rope_offset = rope_offset,
             .grid_width = grid_width,
-            .rope_table = at::TensorList(tensors).slice(6)};
+            .rope_table = at::TensorList(tensors).slice(10),
+            .key_lengths = if_defined(tensors[6]),
+            .cu_seqlens_q = if_defined(tensors[7]),
+            .cu_seqlens_k = if_defined(tensors[8]),
+            .grid_widths = if_defined(tensors[9])};
   }
 
   variable_list tensors;

@@ -18,11 +18,19 @@ void check_sizes(const char* name, const Tensor& x, const std::array<c10::SymInt
   }
 }
 
+void check_groups(const c10::SymInt& heads, const c10::SymInt& kv_heads) {
+  TORCH_SYM_CHECK(kv_heads.sym_ge(1), "[mala::attention] k has no heads; it needs at least 1");
+  TORCH_SYM_CHECK((heads % kv_heads).sym_eq(0), "[mala::attention] k has ", kv_heads,
+                  " heads but q has ", heads, "; the heads of k and v must divide those of q");
+}
+
 void check_all_sizes(const AttentionCall& call) {
   const auto batch = call.q.sym_size(0), heads = call.q.sym_size(1), queries = call.q.sym_size(2);
   const auto dim = call.q.sym_size(3), keys = call.k.sym_size(2), value_dim = call.v.sym_size(3);
-  check_sizes("k", call.k, {batch, heads, keys, dim});
-  check_sizes("v", call.v, {batch, heads, keys, value_dim});
+  const auto kv_heads = call.k.sym_size(1);
+  check_sizes("k", call.k, {batch, kv_heads, keys, dim});
+  check_sizes("v", call.v, {batch, kv_heads, keys, value_dim});
+  check_groups(heads, kv_heads);
   if (call.local) check_sizes("local", *call.local, {batch, heads, queries, value_dim});
   if (call.gate) check_sizes("gate", *call.gate, {batch, heads, queries, value_dim});
 }

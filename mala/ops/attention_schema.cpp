@@ -14,7 +14,9 @@ const std::string kArguments =
     "Tensor q, Tensor k, Tensor v, *, Tensor? local=None, Tensor? gate=None, "
     "str rule=\"mala\", str norm=\"published\", str feature=\"elu1\", bool key_mean=True, "
     "float? scale=None, float eps=1e-6, str rope=\"none\", SymInt[2] rope_offset=[0, 0], "
-    "SymInt[2] grid_width=[0, 0], Tensor[]? rope_table=None";
+    "SymInt[2] grid_width=[0, 0], Tensor[]? rope_table=None, "
+    "Tensor? key_lengths=None, Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_k=None, "
+    "Tensor? grid_widths=None";
 
 template <typename Signature>
 auto find_operator(const char* name) {
@@ -24,7 +26,8 @@ auto find_operator(const char* name) {
 // The arguments in the order of the schema.
 auto flatten(const AttentionCall& c) {
   return std::tie(c.q, c.k, c.v, c.local, c.gate, c.rule, c.norm, c.feature, c.key_mean, c.scale,
-                  c.eps, c.rope, c.rope_offset, c.grid_width, c.rope_table);
+                  c.eps, c.rope, c.rope_offset, c.grid_width, c.rope_table, c.key_lengths,
+                  c.cu_seqlens_q, c.cu_seqlens_k, c.grid_widths);
 }
 
 Tensor out_alone(const AttentionCall& call) { return std::get<0>(call_forward(call)); }
@@ -56,7 +59,8 @@ TORCH_LIBRARY(mala, m) {
   };
   using mala::ops::kArguments;
   define("attention(" + kArguments + ") -> Tensor");
-  // `state` is what backward needs: (B, H, D * E + 2 * D + E), see mala/kernels/attention.h.
+  // `state` is what backward needs: (B, Hk, D * E + 2 * D + E), and S in place of B where
+  // sequences are packed; see mala/kernels/attention.h.
   define("attention_forward(" + kArguments + ") -> (Tensor out, Tensor state)");
   // The gradients of an absent local or gate have no elements.
   define("attention_backward(Tensor out_gradient, Tensor state, " + kArguments +

@@ -6,6 +6,7 @@
 
 #include <array>
 
+#include "mala/ops/lengths.h"
 #include "mala/ops/options.h"
 
 namespace mala::ops {
@@ -37,6 +38,32 @@ Tensor new_like(const Tensor& model) {
                    model);
 }
 
+// (sequences, Hk, elements of one head's state)
+std::array<c10::SymInt, 3> state_sizes(const AttentionCall& call) {
+  const c10::SymInt dim = call.q.sym_size(3), value_dim = call.v.sym_size(3);
+  return {call.sequences(), call.k.sym_size(1), dim * value_dim + 2 * dim + value_dim};
+}
+
+// Sums are kept in float32 for the narrower types.
+at::ScalarType state_type(const AttentionCall& call) {
+  return call.q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+void check_state(const Tensor& state, const AttentionCall& call) {
+  TORCH_CHECK(state.scalar_type() == state_type(call) && state.device() == call.q.device() &&
+                  state.dim() == 3 && state.is_contiguous(),
+              "[mala::attention_backward] state is ", state.scalar_type(), " on ", state.device(),
+              " with sizes ", state.sym_sizes(), ", strides ", state.sym_strides(),
+              "; pass what attention_forward returned for the same inputs, as it is");
+  const std::array<c10::SymInt, 3> needed = state_sizes(call);
+  for (int64_t i = 0; i < 3; ++i) {
+    TORCH_SYM_CHECK(state.sym_size(i).sym_eq(needed[i]), "[mala::attention_backward] state has ",
+                    "sizes ", state.sym_sizes(), " but these inputs leave ",
+                    c10::SymIntArrayRef(needed),
+                    "; pass what attention_forward returned for the same inputs");
+  }
+}
+
 // A defined tensor stands for an absent gradient: tracers do not take undefined ones.
 Tensor new_like(const std::optional<Tensor>& model, const Tensor& q) {
   return model ? new_like(*model) : at::empty({0}, q.options());
@@ -46,24 +73,23 @@ Tensor new_like(const std::optional<Tensor>& model, const Tensor& q) {
 
 void check_call(const AttentionCall& call) {
   const at::ScalarType type = call.q.scalar_type();
-  TORCH_CHECK(type == at::kFloat || type == at::kDouble, "[mala::attention] q is ", type,
-              "; float32 and float64 work: call .float() on the tensors, or use torch.autocast");
+  TORCH_CHECK(
+      type == at::kFloat || type == at::kBFloat16 || type == at::kHalf || type == at::kDouble,
+      "[mala::attention] q is ", type,
+      "; float32, bfloat16, float16 and float64 work: call .float() on the tensors");
   check_tensor("q", call.q, call.q);
   check_tensor("k", call.k, call.q);
   check_tensor("v", call.v, call.q);
   if (call.local) check_tensor("local", *call.local, call.q);
   if (call.gate) check_tensor("gate", *call.gate, call.q);
+  check_lengths(call);
   check_options(call);
 }
 
 void check_backward(const Tensor& out_gradient, const Tensor& state, const AttentionCall& call) {
   check_call(call);
   check_tensor("out_gradient", out_gradient, call.q);
-  TORCH_CHECK(state.scalar_type() == call.q.scalar_type() && state.device() == call.q.device() &&
-                  state.is_contiguous(),
-              "[mala::attention_backward] state is ", state.scalar_type(), " on ", state.device(),
-              " with strides ", state.sym_strides(),
-              "; pass what attention_forward returned for the same inputs, as it is");
+  check_state(state, call);
 }
 
 Tensor new_out(const AttentionCall& call) {
@@ -72,10 +98,7 @@ Tensor new_out(const AttentionCall& call) {
 }
 
 Tensor new_state(const AttentionCall& call) {
-  const c10::SymInt dim = call.q.sym_size(3), value_dim = call.v.sym_size(3);
-  return at::empty_symint(
-      {call.q.sym_size(0), call.q.sym_size(1), dim * value_dim + 2 * dim + value_dim},
-      call.q.options());
+  return at::empty_symint(state_sizes(call), call.q.options().dtype(state_type(call)));
 }
 
 Gradients new_gradients(const AttentionCall& call) {

@@ -6,7 +6,8 @@
 namespace mala::ops {
 
 // Throws unless the tensors have four dimensions, one supported type and one device, and the
-// options are valid. Sizes are for the kernels to check: they see strides and token counts too.
+// lengths and options are valid. Sizes of the others are for the kernels to check: they see strides
+// and token counts too.
 void check_call(const AttentionCall& call);
 
 // The same for what backward gets besides: the gradient of out and the state of forward.

@@ -130,12 +130,14 @@ void check_options(const AttentionCall& call) {
   check_pair("rope_offset", call.rope_offset);
   check_pair("grid_width", call.grid_width);
   const Rope::Kind rope = rope_from(call.rope);
-  if (rope == Rope::Kind::kGrid) {
+  if (rope == Rope::Kind::kGrid && !call.grid_widths) {
     for (const c10::SymInt& width : call.grid_width) {
       TORCH_CHECK(width >= 1, "[mala::attention] rope \"2d\" came with grid_width ", width,
                   "; give the number of tokens in a row of the image");
     }
   }
+  TORCH_CHECK(rope == Rope::Kind::kGrid || !call.grid_widths, "[mala::attention] rope is \"",
+              call.rope, "\" but grid_widths is given; leave it out, or set rope=\"2d\"");
   if (rope == Rope::Kind::kTable) return check_tables(call);
   TORCH_CHECK(call.tables().empty(), "[mala::attention] rope is \"", call.rope,
               "\" but rope_table is given; leave it out, or set rope=\"table\"");

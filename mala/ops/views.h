@@ -13,9 +13,15 @@ namespace mala::ops {
 
 // x (B, H, N, D) with any strides, also zero ones.
 template <typename T>
+HeadsView<T> view_at(T* data, const at::Tensor& x) {
+  return {data,        x.size(0),   x.size(1),   x.size(2),  x.size(3),
+          x.stride(0), x.stride(1), x.stride(2), x.stride(3)};
+}
+
+// T is our name for the tensor's type, so the data comes without one.
+template <typename T>
 HeadsView<const T> read_view(const at::Tensor& x) {
-  return {x.const_data_ptr<T>(), x.size(0),   x.size(1),   x.size(2),  x.size(3),
-          x.stride(0),           x.stride(1), x.stride(2), x.stride(3)};
+  return view_at(static_cast<const T*>(x.const_data_ptr()), x);
 }
 
 // No data where the tensor is absent.
@@ -26,15 +32,7 @@ HeadsView<const T> read_view(const std::optional<at::Tensor>& x) {
 
 template <typename T>
 HeadsView<T> write_view(const at::Tensor& x) {
-  return {x.mutable_data_ptr<T>(),
-          x.size(0),
-          x.size(1),
-          x.size(2),
-          x.size(3),
-          x.stride(0),
-          x.stride(1),
-          x.stride(2),
-          x.stride(3)};
+  return view_at(static_cast<T*>(x.mutable_data_ptr()), x);
 }
 
 // All elements of a contiguous tensor.

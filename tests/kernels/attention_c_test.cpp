@@ -11,102 +11,18 @@
 #include <vector>
 
 #include "mala/kernels/attention.h"
+#include "tests/kernels/attention_c_call.h"
 
 namespace mala {
 namespace {
-
-// Numbers between -1 and 1 without a pattern that a transposed index would keep.
-template <typename T>
-std::vector<T> numbers(int64_t count, uint32_t seed) {
-  std::vector<T> x(count);
-  for (T& value : x) {
-    seed = seed * 1664525u + 1013904223u;
-    value = static_cast<T>(static_cast<int32_t>(seed >> 8) - (1 << 23)) / (1 << 23);
-  }
-  return x;
-}
-
-// A call with all five tensors, B 2, H 3, N 5, M 7, D 16, E 8, in memory order (B, N, H, D).
-template <typename T>
-struct Call {
-  static constexpr int64_t kBatch = 2, kHeads = 3, kQueries = 5, kKeys = 7, kDim = 16,
-                           kValueDim = 8;
-
-  std::vector<T> q = numbers<T>(kBatch * kHeads * kQueries * kDim, 1);
-  std::vector<T> k = numbers<T>(kBatch * kHeads * kKeys * kDim, 2);
-  std::vector<T> v = numbers<T>(kBatch * kHeads * kKeys * kValueDim, 3);
-  std::vector<T> local = numbers<T>(kBatch * kHeads * kQueries * kValueDim, 4);
-  std::vector<T> gate = numbers<T>(local.size(), 5);
-  std::vector<T> out_gradient = numbers<T>(local.size(), 6);
-  std::vector<T> out = std::vector<T>(local.size());
-  std::vector<T> dq = q, dk = k, dv = v, dlocal = local, dgate = gate;
-  std::vector<T> state;
-  std::vector<std::byte> scratch;
-  mala_attention_inputs inputs{};
-  mala_attention_gradients gradients{};
-  mala_options options = mala_options_default();
-
-  Call() {
-    inputs = {sizeof inputs,
-              sizeof(T) == 4 ? MALA_FLOAT32 : MALA_FLOAT64,
-              tensor(q, kQueries, kDim),
-              tensor(k, kKeys, kDim),
-              tensor(v, kKeys, kValueDim),
-              tensor(local, kQueries, kValueDim),
-              tensor(gate, kQueries, kValueDim)};
-    gradients = {sizeof gradients,
-                 tensor(dq, kQueries, kDim),
-                 tensor(dk, kKeys, kDim),
-                 tensor(dv, kKeys, kValueDim),
-                 tensor(dlocal, kQueries, kValueDim),
-                 tensor(dgate, kQueries, kValueDim)};
-    int64_t bytes = 0;
-    EXPECT_EQ(mala_attention_state_bytes(&inputs, &bytes), MALA_OK) << mala_last_error();
-    state.resize(bytes / sizeof(T));
-    EXPECT_EQ(mala_attention_scratch_bytes(&inputs, &options, &bytes), MALA_OK);
-    scratch.resize(bytes);
-  }
-
-  static mala_tensor tensor(std::vector<T>& x, int64_t tokens, int64_t dim) {
-    return {x.data(), {kBatch, kHeads, tokens, dim}, {tokens * kHeads * dim, dim, kHeads * dim, 1}};
-  }
-
-  static HeadsView<T> view(const mala_tensor& t) {
-    return {static_cast<T*>(t.data),
-            t.sizes[0],
-            t.sizes[1],
-            t.sizes[2],
-            t.sizes[3],
-            t.strides[0],
-            t.strides[1],
-            t.strides[2],
-            t.strides[3]};
-  }
-
-  mala_tensor out_tensor() { return tensor(out, kQueries, kValueDim); }
-  mala_tensor out_gradient_tensor() { return tensor(out_gradient, kQueries, kValueDim); }
-  mala_buffer state_buffer() {
-    return {state.data(), static_cast<int64_t>(state.size() * sizeof(T))};
-  }
-  mala_buffer scratch_buffer() { return {scratch.data(), static_cast<int64_t>(scratch.size())}; }
-
-  mala_status forward() {
-    const mala_tensor to = out_tensor();
-    return mala_attention_forward(&inputs, &options, &to, state_buffer(), scratch_buffer());
-  }
-  mala_status backward() {
-    const mala_tensor from = out_gradient_tensor();
-    return mala_attention_backward(&inputs, &options, &from, state_buffer(), &gradients,
-                                   scratch_buffer());
-  }
-};
 
 // The same call through C++, with options that the test chose itself: forward, then backward.
 template <typename T>
 void run_cpp(Call<T>& call, const AttentionOptions& options) {
   const auto view = Call<T>::view;
-  const AttentionInputs<T> inputs{view(call.inputs.q), view(call.inputs.k), view(call.inputs.v),
-                                  view(call.inputs.local), view(call.inputs.gate)};
+  const AttentionInputs<T> inputs{view(call.inputs.q),    view(call.inputs.k),
+                                  view(call.inputs.v),    view(call.inputs.local),
+                                  view(call.inputs.gate), call.shape.lengths};
   const AttentionGradients<T> gradients{view(call.gradients.q), view(call.gradients.k),
                                         view(call.gradients.v), view(call.gradients.local),
                                         view(call.gradients.gate)};
@@ -117,8 +33,9 @@ void run_cpp(Call<T>& call, const AttentionOptions& options) {
 
 // Runs both ways and wants the same bits: the C interface adds nothing to the arithmetic.
 template <typename T>
-void expect_same(const mala_options& c_options, const AttentionOptions& cpp_options) {
-  Call<T> c, cpp;
+void expect_same(const mala_options& c_options, const AttentionOptions& cpp_options,
+                 const Shape& shape = {}) {
+  Call<T> c(shape), cpp(shape);
   c.options = c_options;
   ASSERT_EQ(c.forward(), MALA_OK) << mala_last_error();
   ASSERT_EQ(c.backward(), MALA_OK) << mala_last_error();
@@ -175,6 +92,13 @@ TEST(AttentionC, RulesNormsAndFeaturesAreNumberedAsInCpp) {
   EXPECT_EQ(static_cast<int>(MALA_FEATURE_IDENTITY), static_cast<int>(Feature::kIdentity));
 }
 
+TEST(AttentionC, NarrowTypesAreNumberedAsInCpp) {
+  static_assert(MALA_BFLOAT16 == static_cast<int>(DType::kBFloat16));
+  static_assert(MALA_FLOAT16 == static_cast<int>(DType::kFloat16));
+  expect_same<BFloat16>(mala_options_default(), {});
+  expect_same<Float16>(mala_options_default(), {});
+}
+
 TEST(AttentionC, TablesOfRotationsArrive) {
   const std::vector<float> cos = numbers<float>(7 * 9, 7), sin = numbers<float>(7 * 9, 8);
   mala_options c_options = mala_options_default();
@@ -182,6 +106,40 @@ TEST(AttentionC, TablesOfRotationsArrive) {
   AttentionOptions options;
   options.q_rope = options.k_rope = Rope::table(cos.data(), sin.data(), 7, 9);
   expect_same<double>(c_options, options);
+}
+
+TEST(AttentionC, KeyCountsAndGroupedHeadsArrive) {
+  const std::vector<int64_t> counts = {7, 2};
+  const Shape shape{.heads = 6, .kv_heads = 2, .lengths = {.key_counts = counts}};
+  expect_same<float>(mala_options_default(), {}, shape);
+  expect_same<double>(mala_options_default(), {}, shape);
+
+  Call<float> counted(shape), whole({.heads = 6, .kv_heads = 2});
+  ASSERT_EQ(counted.forward(), MALA_OK) << mala_last_error();
+  ASSERT_EQ(whole.forward(), MALA_OK) << mala_last_error();
+  EXPECT_NE(counted.out, whole.out);
+}
+
+TEST(AttentionC, PackedSequencesAndTheirWidthsArrive) {
+  const std::vector<int64_t> q_offsets = {0, 4, 5, 11}, k_offsets = {0, 1, 9, 13};
+  const std::vector<int64_t> q_widths = {2, 1, 3}, k_widths = {1, 4, 2};
+  const Shape shape{.batch = 1,
+                    .queries = 11,
+                    .keys = 13,
+                    .lengths = {.q_offsets = q_offsets,
+                                .k_offsets = k_offsets,
+                                .q_widths = q_widths,
+                                .k_widths = k_widths}};
+  mala_options c_options = mala_options_default();
+  c_options.q_rope.kind = c_options.k_rope.kind = MALA_ROPE_GRID;
+  c_options.q_rope.width = c_options.k_rope.width = 5;
+  AttentionOptions options;
+  options.q_rope = options.k_rope = Rope::grid(5);
+  expect_same<float>(c_options, options, shape);
+  expect_same<double>(c_options, options, shape);
+
+  // D * E + 2 * D + E floats for each sequence and head.
+  EXPECT_EQ(Call<float>(shape).state_buffer().bytes, 3 * 3 * (16 * 8 + 2 * 16 + 8) * 4);
 }
 
 TEST(AttentionC, LocalAndGateMayBeAbsent) {
@@ -201,7 +159,10 @@ TEST(AttentionC, LayoutStaysAsItIs) {
   EXPECT_EQ(offsetof(mala_options, k_rope), 96u);
   EXPECT_GE(sizeof(mala_options), 152u);
   EXPECT_EQ(offsetof(mala_attention_inputs, gate), 304u);
-  EXPECT_GE(sizeof(mala_attention_inputs), 376u);
+  EXPECT_EQ(sizeof(mala_integers), 16u);
+  EXPECT_EQ(offsetof(mala_attention_inputs, key_counts), 376u);
+  EXPECT_EQ(offsetof(mala_attention_inputs, k_widths), 440u);
+  EXPECT_GE(sizeof(mala_attention_inputs), 456u);
   EXPECT_EQ(offsetof(mala_attention_gradients, gate), 296u);
   EXPECT_GE(sizeof(mala_attention_gradients), 368u);
 }
@@ -229,8 +190,10 @@ TEST(AttentionC, RefusesUnknownChoices) {
   call.options.k_rope.kind = 9;
   expect_refused(call, "options.k_rope.kind is 9, 0 to 3" + advice);
   call.options = mala_options_default();
-  call.inputs.dtype = 2;
-  expect_refused(call, "inputs.dtype is 2; use MALA_FLOAT32 (0) or MALA_FLOAT64 (1)");
+  call.inputs.dtype = 4;
+  expect_refused(call,
+                 "inputs.dtype is 4; use MALA_FLOAT32 (0), MALA_FLOAT64 (1), "
+                 "MALA_BFLOAT16 (2) or MALA_FLOAT16 (3)");
 }
 
 TEST(AttentionC, RefusesNullPointersInEveryPlace) {
@@ -292,6 +255,56 @@ TEST(AttentionC, RefusesStructsOfTheWrongSize) {
                            " is needed; set it to the sizeof of the struct"));
   call.options.struct_size = std::numeric_limits<size_t>::max();
   EXPECT_EQ(call.forward(), MALA_INVALID_ARGUMENT);
+}
+
+TEST(AttentionC, RefusesListsOfIntegersThatDoNotFit) {
+  const int64_t counts[] = {7, 8};
+  Call<float> call;
+  call.inputs.key_counts = {counts, 2};
+  expect_refused(call,
+                 "key_counts[1] is 8; each must be 1 to 7, the number of keys: "
+                 "leave empty entries out");
+  const std::string advice = "; give as many as there are, or zero in both for none";
+  call.inputs.key_counts = {counts, 0};
+  expect_refused(call, "key_counts.count is 0 with data given" + advice);
+  call.inputs.key_counts = {counts, -1};
+  expect_refused(call, "key_counts.count is -1 with data given" + advice);
+  call.inputs.key_counts = {nullptr, 2};
+  expect_refused(call, "key_counts.count is 2 with data null" + advice);
+  const char* bytes = reinterpret_cast<const char*>(counts);
+  call.inputs.key_counts = {reinterpret_cast<const int64_t*>(bytes + 4), 1};
+  EXPECT_EQ(call.forward(), MALA_INVALID_ARGUMENT);
+  EXPECT_TRUE(std::strstr(mala_last_error(), "it must point to int64_t")) << mala_last_error();
+}
+
+// A program that was compiled before the inputs had lengths: nothing lies behind its struct.
+TEST(AttentionC, TakesTheInputsOfTheFirstHeader) {
+  constexpr size_t kFirstSize = 376;
+  Call<float> before, now;
+  before.inputs.struct_size = kFirstSize;
+  std::vector<std::byte> memory(kFirstSize);
+  std::memcpy(memory.data(), &before.inputs, kFirstSize);
+  const auto* old = reinterpret_cast<const mala_attention_inputs*>(memory.data());
+
+  const mala_tensor out = before.out_tensor(), out_gradient = before.out_gradient_tensor();
+  const mala_buffer state = before.state_buffer(), scratch = before.scratch_buffer();
+  int64_t bytes = 0;
+  ASSERT_EQ(mala_attention_state_bytes(old, &bytes), MALA_OK) << mala_last_error();
+  EXPECT_EQ(bytes, state.bytes);
+  ASSERT_EQ(mala_attention_scratch_bytes(old, &before.options, &bytes), MALA_OK);
+  EXPECT_EQ(bytes, scratch.bytes);
+  ASSERT_EQ(mala_attention_forward(old, &before.options, &out, state, scratch), MALA_OK);
+  ASSERT_EQ(mala_attention_backward(old, &before.options, &out_gradient, state, &before.gradients,
+                                    scratch),
+            MALA_OK);
+  ASSERT_EQ(now.forward(), MALA_OK) << mala_last_error();
+  ASSERT_EQ(now.backward(), MALA_OK) << mala_last_error();
+  EXPECT_EQ(before.out, now.out);
+  EXPECT_EQ(before.dk, now.dk);
+
+  now.inputs.struct_size = kFirstSize - 1;
+  expect_refused(now, str("inputs.struct_size is 375, ", sizeof(mala_attention_inputs),
+                          " is needed; set it to the sizeof of the struct"));
 }
 
 // A program that was compiled with a later header, which has one more field.

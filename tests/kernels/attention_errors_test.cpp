@@ -1,16 +1,12 @@
 // Wrong calls: each is refused with a message that helps, before anything is written.
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <limits>
 
-#include "mala/kernels/attention.h"
-#include "tests/support/attention_problem.h"
+#include "tests/support/refused_calls.h"
 
 namespace mala::test {
 namespace {
-
-using Facts = std::vector<std::string>;
 
 constexpr int64_t kBatch = 2, kHeads = 3, kQueries = 5, kKeys = 7, kDim = 16, kValueDim = 24;
 
@@ -25,87 +21,20 @@ AttentionCase legal_case() {
   return c;
 }
 
-// A legal call with all its memory, for a test to spoil one thing in.
-struct Call {
-  AttentionProblem<float> problem{legal_case()};
-  AttentionInputs<float> inputs = problem.inputs();
-  AttentionOptions options = problem.options;
-  HeadsView<const float> out_gradient = problem.out_gradient.view();
-
-  Tensor<float> out_memory{problem.out_shape(), Layout::kDense, Role::kOutput},
-      dq{problem.q.shape(), Layout::kDense, Role::kOutput},
-      dk{problem.k.shape(), Layout::kDense, Role::kOutput},
-      dv{problem.v.shape(), Layout::kDense, Role::kOutput},
-      dlocal{problem.out_shape(), Layout::kDense, Role::kOutput},
-      dgate{problem.out_shape(), Layout::kDense, Role::kOutput};
-  std::vector<float> state_memory = std::vector<float>(
-      attention_state_size(kBatch, kHeads, kDim, kValueDim), guard_word<float>());
-  std::vector<std::byte> scratch_memory =
-      std::vector<std::byte>(attention_scratch_bytes(inputs, options), std::byte{0xa5});
-
-  HeadsView<float> out = out_memory.view();
-  AttentionGradients<float> gradients{dq.view(), dk.view(), dv.view(), dlocal.view(), dgate.view()};
-  std::span<float> state = state_memory;
-  std::span<std::byte> scratch = scratch_memory;
-
-  void scratch_bytes() const { attention_scratch_bytes(inputs, options); }
-  void forward() const { attention_forward<float>(inputs, options, out, state, scratch); }
-  void backward() const {
-    attention_backward<float>(inputs, options, out_gradient, state, gradients, scratch);
-  }
-
-  bool untouched() const {
-    for (const Tensor<float>* x : {&out_memory, &dq, &dk, &dv, &dlocal, &dgate})
-      for (const float y : x->memory())
-        if (!is_guard_word(y)) return false;
-    for (const float y : state_memory)
-      if (!is_guard_word(y)) return false;
-    for (const std::byte y : scratch_memory)
-      if (y != std::byte{0xa5}) return false;
-    return true;
-  }
-};
-
-using Entry = void (Call::*)() const;
-
-// The call is refused by name, the message has all the facts, and nothing was written.
-void expect_refused(const Call& call, Entry entry, const std::string& where, const Facts& facts) {
-  try {
-    (call.*entry)();
-    ADD_FAILURE() << where << " took the call; expected a message with \"" << facts.front() << '"';
-  } catch (const Error& e) {
-    const std::string message = e.what();
-    EXPECT_TRUE(message.starts_with("[" + where + "] ")) << message;
-    for (const std::string& fact : facts)
-      EXPECT_NE(message.find(fact), std::string::npos)
-          << '"' << fact << "\" is not in: " << message;
-  }
-  EXPECT_TRUE(call.untouched()) << "something was written before the check of " << facts.front();
+void expect_all_refuse(const Spoil& spoil, const Facts& facts) {
+  test::expect_all_refuse(legal_case(), spoil, facts);
 }
 
-// What is wrong with the inputs or the options every entry refuses alike.
-void expect_all_refuse(const std::function<void(Call&)>& spoil, const Facts& facts) {
-  Call call;
-  spoil(call);
-  expect_refused(call, &Call::scratch_bytes, "attention_scratch_bytes", facts);
-  expect_refused(call, &Call::forward, "attention_forward", facts);
-  expect_refused(call, &Call::backward, "attention_backward", facts);
+void expect_forward_refuses(const Spoil& spoil, const Facts& facts) {
+  test::expect_forward_refuses(legal_case(), spoil, facts);
 }
 
-void expect_forward_refuses(const std::function<void(Call&)>& spoil, const Facts& facts) {
-  Call call;
-  spoil(call);
-  expect_refused(call, &Call::forward, "attention_forward", facts);
-}
-
-void expect_backward_refuses(const std::function<void(Call&)>& spoil, const Facts& facts) {
-  Call call;
-  spoil(call);
-  expect_refused(call, &Call::backward, "attention_backward", facts);
+void expect_backward_refuses(const Spoil& spoil, const Facts& facts) {
+  test::expect_backward_refuses(legal_case(), spoil, facts);
 }
 
 TEST(AttentionErrors, ALegalCallIsTaken) {
-  const Call call;
+  const Call call(legal_case());
   EXPECT_NO_THROW(call.scratch_bytes());
   EXPECT_NO_THROW(call.forward());
   EXPECT_NO_THROW(call.backward());
@@ -117,7 +46,7 @@ TEST(AttentionErrors, SizesThatDisagree) {
   expect_all_refuse([](Call& c) { c.inputs.k.tokens = 6; }, {"6", "7", "token"});
   expect_all_refuse([](Call& c) { c.inputs.v.tokens = 6; }, {"v ", "6", "7", "token"});
   expect_all_refuse([](Call& c) { c.inputs.k.batch = 1; },
-                    {"k ", "(1, 3, 7, 16)", "(2, 3, 7, 16)"});
+                    {"k ", "(1, 3, 7, 16)", "(2, 3, 5, 16)", "batch"});
   expect_all_refuse([](Call& c) { c.inputs.v.heads = 2; },
                     {"v ", "(2, 2, 7, 24)", "(2, 3, 7, 24)"});
   expect_all_refuse([](Call& c) { c.inputs.local.tokens = 4; },
@@ -250,7 +179,7 @@ TEST(AttentionErrors, StateAndScratchThatAreTooSmall) {
   expect_backward_refuses(shorten_state, facts);
 
   auto shorten_scratch = [](Call& c) { c.scratch = c.scratch.first(c.scratch.size() - 1); };
-  const int64_t bytes = static_cast<int64_t>(Call().scratch.size());
+  const int64_t bytes = static_cast<int64_t>(Call(legal_case()).scratch.size());
   ASSERT_GT(bytes, 0);
   const Facts scratch_facts{"scratch", std::to_string(bytes - 1), std::to_string(bytes),
                             "attention_scratch_bytes"};

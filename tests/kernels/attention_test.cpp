@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <map>
 
 #include "tests/support/attention_problem.h"
+#include "tests/support/check_case.h"
 #include "tests/support/compare.h"
 #include "tests/support/every_isa.h"
 #include "tests/support/sanitizers.h"
@@ -15,25 +15,6 @@
 namespace mala::test {
 namespace {
 
-// The definition is slow, and layouts, alignment and instruction sets do not change it.
-template <typename T>
-const AttentionResults& expected_of(const AttentionProblem<T>& problem) {
-  static std::map<std::string, AttentionResults> known;
-  AttentionCase key = problem.about;
-  key.misalign = 0;
-  for (Layout& layout : key.layouts)
-    if (layout != Layout::kShared) layout = Layout::kDense;
-  const auto [at, is_new] = known.try_emplace(str(sizeof(T), " bytes ", describe(key)));
-  if (is_new) at->second = run_reference(problem);
-  return at->second;
-}
-
-template <typename T>
-void check(const AttentionCase& c) {
-  const AttentionProblem<T> problem(well_conditioned(c));
-  expect_close<T>(run_kernels(problem), expected_of(problem), problem.about);
-}
-
 class Attention : public IsaTest {};
 
 TEST_P(Attention, RaggedTokenCounts) {
@@ -41,12 +22,12 @@ TEST_P(Attention, RaggedTokenCounts) {
     for (const int64_t dim : {8, 32, 40}) {
       AttentionCase c{.queries = tokens, .keys = tokens, .dim = dim, .value_dim = dim};
       c.options.q_rope = c.options.k_rope = Rope::line();
-      check<float>(c);
+      check_case<float>(c);
       c.queries = 5;
-      check<float>(c);
+      check_case<float>(c);
       c.queries = tokens;
       c.keys = 5;
-      check<float>(c);
+      check_case<float>(c);
     }
   }
 }
@@ -60,7 +41,7 @@ TEST_P(Attention, ManyTokens) {
       c.options.norm = norm;
       c.options.q_rope = c.options.k_rope = Rope::grid(56);
       c.set_tail(3);
-      check<float>(c);
+      check_case<float>(c);
     }
   }
 }
@@ -73,10 +54,10 @@ TEST_P(Attention, EveryHeadSize) {
     c.options.q_rope = Rope::line(4);
     c.options.k_rope = Rope::line();
     c.set_tail(static_cast<int>(dim / 8 % 4));
-    check<float>(c);
+    check_case<float>(c);
     c.value_dim = dim;
     c.options.norm = kNorms[(dim / 8 + 1) % 3];
-    check<float>(c);
+    check_case<float>(c);
   }
 }
 
@@ -85,7 +66,7 @@ TEST_P(Attention, EveryHeadSizeInDouble) {
     AttentionCase c{.queries = 9, .keys = 11, .dim = dim, .value_dim = 264 - dim};
     c.options.norm = kNorms[dim / 8 % 3];
     c.options.q_rope = c.options.k_rope = Rope::grid(3, 1);
-    check<double>(c);
+    check_case<double>(c);
   }
 }
 
@@ -102,7 +83,7 @@ void check_all_options() {
             c.options.q_rope = some_rope(kind, 5);
             c.options.k_rope = some_rope(kind, 2);
             c.set_tail(static_cast<int>(++c.seed % 4));
-            check<T>(c);
+            check_case<T>(c);
           }
 }
 
@@ -118,7 +99,7 @@ TEST_P(Attention, MixedRope) {
         c.options.norm = norm;
         c.options.q_rope = some_rope(q_kind, 100);
         c.options.k_rope = some_rope(k_kind, 0);
-        check<float>(c);
+        check_case<float>(c);
       }
     }
   }
@@ -130,9 +111,9 @@ TEST_P(Attention, FarPositions) {
     AttentionCase c{.queries = 20, .keys = 30, .dim = 32, .value_dim = 16};
     c.options.norm = norm;
     c.options.q_rope = c.options.k_rope = Rope::line(1'000'000);
-    check<float>(c);
+    check_case<float>(c);
     c.options.q_rope = c.options.k_rope = Rope::grid(1000, 123'456'789);
-    check<float>(c);
+    check_case<float>(c);
   }
 }
 
@@ -145,8 +126,8 @@ TEST_P(Attention, ScaleAndEps) {
         c.options.scale = scale;
         // Negative scales are legal; the pole is then at s = -eps, so it is kept away from here.
         c.options.eps = scale < 0 ? eps + 5 : eps;
-        check<float>(c);
-        check<double>(c);
+        check_case<float>(c);
+        check_case<double>(c);
       }
     }
   }
@@ -165,8 +146,8 @@ TEST_P(Attention, LayoutsTailsAndAlignment) {
         c.set_input_layouts(in);
         c.set_output_layouts(out);
         c.misalign = tail % 2;
-        check<float>(c);
-        if (in == out) check<double>(c);
+        check_case<float>(c);
+        if (in == out) check_case<double>(c);
       }
     }
   }
@@ -179,7 +160,7 @@ TEST_P(Attention, EachTensorWithItsOwnLayout) {
       AttentionCase c{.batch = 2, .heads = 3, .queries = 10, .keys = 9, .dim = 8, .value_dim = 16};
       c.set_tail(3);
       c.layouts[slot] = layout;
-      check<float>(c);
+      check_case<float>(c);
     }
   }
 }

@@ -1,5 +1,5 @@
 // The definition: against a full matrix of weights, against finite differences, and its causal
-// form against its bidirectional form on every prefix.
+// form against its bidirectional form on every prefix; with groups of heads and lengths, too.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,6 +8,7 @@
 #include "mala/kernels/reference/attention.h"
 #include "tests/support/attention_problem.h"
 #include "tests/support/compare.h"
+#include "tests/support/sequences.h"
 #include "tests/support/weight_matrix.h"
 
 namespace mala::test {
@@ -30,6 +31,27 @@ AttentionCase full_case(Form form) {
   return c;
 }
 
+// The same with groups of heads, and with key counts (NaN beyond them) or packed sequences. The
+// causal form has no key counts.
+std::vector<AttentionCase> cases_with_lengths(Form form) {
+  AttentionCase grouped = full_case(form);
+  grouped.batch = 1;
+  grouped.heads = 6;
+  grouped.group = 3;
+  AttentionCase packed = grouped;
+  packed.pack({3, 1, 5}, form == Form::kCausal ? std::vector<int64_t>{3, 1, 5}
+                                               : std::vector<int64_t>{1, 6, 4});
+  packed.lengths.q_widths = {2, 5, 4};
+  packed.lengths.k_widths = {1, 2, 3};
+  AttentionCase counted = full_case(form);
+  counted.batch = 3;
+  counted.group = 2;
+  counted.lengths.key_counts = {5, 1, counted.keys};
+  counted.lengths.q_widths = {2, 5, 4};
+  if (form == Form::kCausal) return {grouped, packed};
+  return {grouped, packed, counted};
+}
+
 // Calls visit for every rule, norm, feature, RoPE and key_mean.
 void each_option(AttentionCase c, const std::function<void(const AttentionCase&)>& visit) {
   for (const Rule rule : kRules)
@@ -46,15 +68,23 @@ void each_option(AttentionCase c, const std::function<void(const AttentionCase&)
           }
 }
 
+void expect_the_weight_matrix(const AttentionCase& c, Form form) {
+  const AttentionProblem<double> problem(well_conditioned(c));
+  const AttentionResults results = run_reference(problem, form, Pass::kForward);
+  EXPECT_LT(relative_error(results.out, weight_matrix_forward(problem, form)), kEqual)
+      << describe(problem.about);
+}
+
 TEST(Reference, EqualsTheWeightMatrix) {
-  for (const Form form : kForms) {
-    each_option(full_case(form), [&](const AttentionCase& c) {
-      const AttentionProblem<double> problem(well_conditioned(c));
-      const AttentionResults results = run_reference(problem, form, Pass::kForward);
-      EXPECT_LT(relative_error(results.out, weight_matrix_forward(problem, form)), kEqual)
-          << describe(problem.about);
-    });
-  }
+  for (const Form form : kForms)
+    each_option(full_case(form),
+                [&](const AttentionCase& c) { expect_the_weight_matrix(c, form); });
+}
+
+TEST(Reference, EqualsTheWeightMatrixWithLengths) {
+  for (const Form form : kForms)
+    for (const AttentionCase& with_lengths : cases_with_lengths(form))
+      each_option(with_lengths, [&](const AttentionCase& c) { expect_the_weight_matrix(c, form); });
 }
 
 TEST(Reference, EqualsTheWeightMatrixForEveryScaleAndEps) {
@@ -152,6 +182,20 @@ TEST(Reference, GradientsAreFiniteDifferences) {
   }
 }
 
+// Along a direction that moves keys beyond the count, too: they have no slope.
+TEST(Reference, GradientsWithLengthsAreFiniteDifferences) {
+  Random random(13);
+  for (const Form form : kForms) {
+    for (const AttentionCase& with_lengths : cases_with_lengths(form)) {
+      each_option(with_lengths, [&](AttentionCase c) {
+        c.set_tail(static_cast<int>(c.seed % 4));
+        AttentionProblem<double> problem(well_conditioned(c));
+        expect_gradients(problem, form, random);
+      });
+    }
+  }
+}
+
 // `printed` with RoPE and an eps of usual size, turned so little that r stays far from zero.
 TEST(Reference, GradientsOfPrintedWithSmallEps) {
   Random random(12);
@@ -193,6 +237,45 @@ TEST(Reference, EveryElementOfTheGradientsIsAFiniteDifference) {
         AttentionProblem<double> problem(well_conditioned(c));
         expect_every_element(problem, form);
       }
+    }
+  }
+}
+
+// The same for one rule, with lengths: keys that two heads share, that count, and that do not.
+// Fewer heads than elsewhere, because every element costs four runs.
+TEST(Reference, EveryElementOfTheGradientsWithLengthsIsAFiniteDifference) {
+  for (const Form form : kForms) {
+    for (AttentionCase c : cases_with_lengths(form)) {
+      c.heads = c.group = 2;
+      c.options.norm = Norm::kBalanced;
+      c.options.q_rope = Rope::line(2);
+      c.options.k_rope = Rope::line();
+      AttentionProblem<double> problem(c);
+      expect_every_element(problem, form);
+    }
+  }
+}
+
+// A packed sequence, or an entry of which some keys count, is the same call for it alone.
+TEST(Reference, ASequenceAloneIsThatSequenceAmongOthers) {
+  for (AttentionCase c : cases_with_lengths(Form::kBidirectional)) {
+    c.options.q_rope = c.options.k_rope = Rope::grid(3, 1);
+    const AttentionProblem<double> all(c);
+    const AttentionResults together = run_reference(all);
+    for (int64_t s = 0; s < c.sequences(); ++s) {
+      AttentionProblem<double> alone(sequence_case(c, s));
+      const AttentionResults inputs =
+          sequence_results({all.out_gradient.values(), all.q.values(), all.k.values(),
+                            all.v.values(), all.local.values(), all.gate.values()},
+                           c, s);
+      alone.out_gradient.set_values(inputs.out);
+      alone.q.set_values(inputs.q);
+      alone.k.set_values(inputs.k);
+      alone.v.set_values(inputs.v);
+      alone.local.set_values(inputs.local);
+      alone.gate.set_values(inputs.gate);
+      EXPECT_TRUE(same_bits(run_reference(alone), sequence_results(together, c, s)))
+          << "sequence " << s << " of " << describe(c);
     }
   }
 }

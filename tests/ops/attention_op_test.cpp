@@ -104,6 +104,35 @@ TEST(AttentionOp, PassesEveryOptionOn) {
   EXPECT_GT(largest_difference(attention(x.q, x.k, x.v, arguments), bare), 0.01);
 }
 
+// Two sequences of one row are packed, and an entry whose keys end early has no more of them.
+TEST(AttentionOp, PassesLengthsOn) {
+  const Inputs x = packed_inputs();
+  const auto tokens = [&](int64_t begin, int64_t end) {
+    const auto cut = [&](const Tensor& y) { return y.narrow(0, 0, 1).slice(2, begin, end); };
+    return Inputs{cut(x.q), cut(x.k), cut(x.v)};
+  };
+  const auto run = [](const Inputs& y, const AttentionArguments& arguments) {
+    return attention(y.q, y.k, y.v, arguments);
+  };
+  const auto integers = [](std::vector<int64_t> y) { return at::tensor(y, at::kLong); };
+
+  const AttentionArguments line = {.rope = Rope::Kind::kLine};
+  const Tensor apart = at::cat({run(tokens(0, 20), line), run(tokens(20, 50), line)}, 2);
+  const Tensor ends = integers({0, 20, 50});
+  const AttentionArguments packed = {
+      .rope = Rope::Kind::kLine, .cu_seqlens_q = ends, .cu_seqlens_k = ends};
+  EXPECT_LT(largest_difference(run(tokens(0, 50), packed), apart), kTolerance);
+
+  const Tensor short_keys = attention(x.q, x.k.narrow(2, 0, 9), x.v.narrow(2, 0, 9));
+  const Tensor counted = attention(x.q, x.k, x.v, {.key_lengths = integers({9, 9})});
+  EXPECT_LT(largest_difference(counted, short_keys), kTolerance);
+
+  const AttentionArguments one_width = {.rope = Rope::Kind::kGrid, .grid_width = {5, 7}};
+  const AttentionArguments widths = {.rope = Rope::Kind::kGrid,
+                                     .grid_widths = integers({5, 7, 5, 7}).view({2, 2})};
+  EXPECT_LT(largest_difference(run(x, widths), run(x, one_width)), kTolerance);
+}
+
 TEST(AttentionOp, ErrorsOfKernelsPassThrough) {
   const Inputs x = packed_inputs();
   EXPECT_THROW(attention(x.q, x.v, x.v), mala::Error);

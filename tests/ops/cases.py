@@ -79,3 +79,32 @@ def ragged(x):
 
 
 LAYOUTS = [dense, tokens_outside, packed, channels_first, channels_last, ragged]
+
+
+# Which tokens belong together, for inputs that lengths_inputs makes.
+LENGTHS = {
+    "whole": {},
+    "counted": {"key_lengths": torch.tensor([6, 1, 4])},
+    "packed": {
+        "cu_seqlens_q": torch.tensor([0, 3, 4, 9]),
+        "cu_seqlens_k": torch.tensor([0, 2, 8, 9]),
+    },
+}
+
+
+def lengths_inputs(kind, kv_heads=2, dtype=torch.double, dim=8):
+    """q, k, v, local, gate of four query heads: a batch of three, or three packed in one."""
+    batch, queries, keys = (1, 9, 9) if kind == "packed" else (3, 5, 6)
+    sizes = [(4, queries, dim), (kv_heads, keys, dim), (kv_heads, keys, 16)]
+    sizes += [(4, queries, 16)] * 2
+    return [heads(batch, *size, dtype).requires_grad_() for size in sizes]
+
+
+def lengths_rope(rope, dim=8):
+    """As rope_options, with a width for each of the three sequences."""
+    if rope == "2d":
+        widths = torch.tensor([[2, 3], [1, 2], [3, 1]])
+        return {"rope": rope, "rope_offset": [1, 0], "grid_widths": widths}
+    if rope == "table":  # more rows than the longest sequence has tokens
+        return rope_options(rope, 7, 7, dim)
+    return rope_options(rope, 0, 0, dim)

@@ -37,6 +37,8 @@ def tables(q, k, rope="none", rope_offset=(0, 0), grid_width=(0, 0), rope_table=
         return None
     if rope == "table":
         given = list(rope_table) * (1 if len(rope_table) == 4 else 2)
+        rows = [x.shape[-2] for x in (q, q, k, k)]  # a table may have more
+        given = [table[:count] for table, count in zip(given, rows)]
         return given[:2], given[2:]
     result = []
     for side, x in enumerate([q, k]):
@@ -71,3 +73,26 @@ def attention(q, k, v, *, local=None, gate=None, rule="mala", norm="published", 
     out = (gain * scores - shift / keys) @ v
     out = out if local is None else out + local
     return out if gate is None else out * gate
+
+
+def spans(q, k, key_lengths=None, cu_seqlens_q=None, cu_seqlens_k=None):
+    """Each sequence as (batch entry, its queries, its keys)."""
+    if cu_seqlens_q is not None:
+        begins = zip(cu_seqlens_q, cu_seqlens_q[1:], cu_seqlens_k, cu_seqlens_k[1:])
+        return [(0, slice(a, b), slice(c, d)) for a, b, c, d in begins]
+    counts = [k.shape[2]] * k.shape[0] if key_lengths is None else key_lengths
+    return [(i, slice(0, q.shape[2]), slice(0, count)) for i, count in enumerate(counts)]
+
+
+def attention_by_sequence(q, k, v, *, lengths, local=None, gate=None, grid_widths=None, **options):
+    """A loop over sequences; the heads of k and v are repeated for the group they serve."""
+    group = q.shape[1] // k.shape[1]
+    k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
+    outs = []
+    for i, (entry, queries, keys) in enumerate(spans(q, k, **lengths)):
+        part = lambda x, tokens: None if x is None else x[entry : entry + 1, :, tokens]
+        if grid_widths is not None:
+            options["grid_width"] = grid_widths[i].expand(2).tolist()
+        tail = {"local": part(local, queries), "gate": part(gate, queries)}
+        outs.append(attention(part(q, queries), part(k, keys), part(v, keys), **tail, **options))
+    return torch.cat(outs, dim=2 if "cu_seqlens_q" in lengths else 0)

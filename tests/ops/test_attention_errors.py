@@ -12,6 +12,19 @@ def heads(*sizes, dtype=torch.float):
 
 X = heads(1, 2, 6, 8)
 TABLE = heads(6, 4)
+ENDS = torch.tensor([0, 2, 6])
+
+
+def packed(offsets_q=ENDS, offsets_k=ENDS, **options):
+    return attention(X, X, X, cu_seqlens_q=offsets_q, cu_seqlens_k=offsets_k, **options)
+
+
+def counted(*lengths, **options):
+    return attention(X, X, X, key_lengths=torch.tensor(lengths, **options))
+
+
+def gridded(widths, **options):
+    return packed(rope="2d", grid_widths=widths, **options)
 
 # What is called, and what the error says: what came, then what is needed.
 WRONG_CALLS = {
@@ -24,8 +37,7 @@ WRONG_CALLS = {
     "gate broadcast": (lambda: attention(X, X, X, gate=heads(1, 2, 6, 1)), ["gate", "1", "8"]),
     "not a multiple of 8": (lambda: attention(*[heads(1, 2, 6, 12)] * 3), ["12", "8"]),
     "no keys": (lambda: attention(X, X[:, :, :0], X[:, :, :0]), ["0", "k"]),
-    "half": (lambda: attention(*[X.bfloat16()] * 3), ["q is BFloat16", "float32 and float64"]),
-    "integers": (lambda: attention(*[X.long()] * 3), ["q is Long", "float32 and float64"]),
+    "integers": (lambda: attention(*[X.long()] * 3), ["q is Long", "bfloat16", "float64"]),
     "mixed types": (lambda: attention(X, X.double(), X), ["k is Double", "q is Float"]),
     "mixed devices": (lambda: attention(X, X, X.to("meta")), ["v is Float on meta", "on cpu"]),
     "rule": (
@@ -73,6 +85,84 @@ WRONG_CALLS = {
     "double table": (
         lambda: attention(X, X, X, rope="table", rope_table=[TABLE.double()] * 2),
         ["rope_table holds Double", "must be Float"],
+    ),
+    "heads that do not divide": (
+        lambda: attention(heads(1, 3, 6, 8), X, X),
+        ["k has 2 heads but q has 3", "must divide those of q"],
+    ),
+    "floating lengths": (
+        lambda: counted(6.0),
+        ["key_lengths is Float", "int32 and int64 work", r"\.long\(\)"],
+    ),
+    "short lengths": (lambda: counted(6, dtype=torch.int16), ["key_lengths is Short", "int32"]),
+    "lengths elsewhere": (
+        lambda: counted(6, device="meta"),
+        ["key_lengths is on meta but q is on cpu", "move it"],
+    ),
+    "rank of lengths": (
+        lambda: counted([6]),
+        [r"key_lengths has sizes \[1, 1\]", "one number for each entry"],
+    ),
+    "number of lengths": (lambda: counted(6, 6), ["key_lengths has 2 numbers for a batch of 1"]),
+    "no keys count": (lambda: counted(0), [r"\[0\] is 0; each must be 1 to 6"]),
+    "more keys than there are": (lambda: counted(7), [r"\[0\] is 7; each must be 1 to 6"]),
+    "lengths and offsets": (
+        lambda: packed(key_lengths=torch.tensor([6])),
+        ["key_lengths came with cu_seqlens", "one or the other"],
+    ),
+    "half of the offsets": (
+        lambda: packed(offsets_k=None),
+        ["cu_seqlens_q came without cu_seqlens_k", "pass both"],
+    ),
+    "other half of the offsets": (
+        lambda: packed(offsets_q=None),
+        ["cu_seqlens_k came without cu_seqlens_q", "pass both"],
+    ),
+    "floating offsets": (lambda: packed(ENDS.double()), ["cu_seqlens_q is Double"]),
+    "offsets elsewhere": (
+        lambda: packed(ENDS, ENDS.to("meta")),
+        ["cu_seqlens_k is on meta but q is on cpu"],
+    ),
+    "rank of offsets": (
+        lambda: packed(ENDS, ENDS[None]),
+        [r"cu_seqlens_k has sizes \[1, 3\]", r"\(sequences \+ 1\)"],
+    ),
+    "one offset": (lambda: packed(ENDS[:1], ENDS[:1]), ["cu_seqlens_q has 1 numbers", "least 2"]),
+    "unlike offsets": (
+        lambda: packed(ENDS, ENDS[::2]),
+        ["cu_seqlens_q has 3 numbers but cu_seqlens_k 2"],
+    ),
+    "packed batch": (
+        lambda: attention(*[heads(2, 2, 6, 8)] * 3, cu_seqlens_q=ENDS, cu_seqlens_k=ENDS),
+        ["cu_seqlens came with a batch of 2", "batch of 1"],
+    ),
+    "late begin": (lambda: packed(ENDS + 1), [r"\[0\] is 1; it must begin at 0"]),
+    "falling offsets": (
+        lambda: packed(ENDS, torch.tensor([0, 7, 6])),
+        [r"\[2\] is 6 after 7; offsets must rise"],
+    ),
+    "empty sequence": (lambda: packed(torch.tensor([0, 6, 6])), [r"\[2\] is 6 after 6"]),
+    "early end": (lambda: packed(torch.tensor([0, 2, 5])), [r"\[2\] is 5, the last", "tokens, 6"]),
+    "floating widths": (lambda: gridded(ENDS[1:].float()), ["grid_widths is Float"]),
+    "rank of widths": (
+        lambda: gridded(torch.ones(2, 3).long()),
+        [r"grid_widths has sizes \[2, 3\]", r"\(images, 2\) for q and for k"],
+    ),
+    "number of widths": (lambda: gridded(ENDS), ["grid_widths has 3 rows for 2 images"]),
+    "no width": (lambda: gridded(ENDS[:2]), [r"\[0\] is 0; it must be the number of tokens"]),
+    "widths unasked": (
+        lambda: packed(rope="1d", grid_widths=ENDS[1:]),
+        ['rope is "1d" but grid_widths is given', 'set rope="2d"'],
+    ),
+    "short table of a sequence": (
+        lambda: packed(rope="table", rope_table=[TABLE[:3], TABLE[:3]]),
+        ["table of 3 rows for 4 tokens"],
+    ),
+    "state of other sequences": (
+        lambda: torch.ops.mala.attention_backward(
+            X, heads(1, 2, 88), X, X, X, cu_seqlens_q=ENDS, cu_seqlens_k=ENDS
+        ),
+        [r"state has sizes \[1, 2, 88\] but these inputs leave \[2, 2, 88\]"],
     ),
     "foreign state": (
         lambda: torch.ops.mala.attention_backward(X, heads(1, 2, 7), X, X, X),

@@ -1,4 +1,4 @@
-"""torch.ops.mala.attention under opcheck, meta tensors, torch.compile and autocast."""
+"""torch.ops.mala.attention under opcheck, meta tensors and torch.compile."""
 
 import cases
 import pytest
@@ -82,22 +82,3 @@ def test_compiles_once_for_all_sizes(layout):
         for a, e in zip(actual, expected):
             torch.testing.assert_close(a, e)
     assert counter.frame_count == 1
-
-
-@pytest.mark.parametrize("half", [torch.bfloat16, torch.float16])
-def test_autocast_computes_in_float(half):
-    x = inputs(requires_grad=True)
-    q, k, v, local, gate = (y.detach().to(half).requires_grad_() for y in x)
-    with torch.autocast("cpu", dtype=half):
-        out = attention(q, k, v.float(), local=local, gate=gate)
-    assert out.dtype == torch.float
-    expected = attention(q.float(), k.float(), v.float(), local=local.float(), gate=gate.float())
-    assert torch.equal(out, expected)
-    out.sum().backward()
-    assert q.grad.dtype == half and gate.grad.dtype == half
-
-
-def test_autocast_keeps_double():
-    q, k, v, _, _ = (x.double() for x in inputs())
-    with torch.autocast("cpu"):
-        assert attention(q, k, v).dtype == torch.double

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "mala/kernels/attention.h"
 #include "tests/support/tensor.h"
@@ -15,9 +16,19 @@ namespace mala::test {
 enum Slot { kQ, kK, kV, kLocal, kGate, kG, kOut, kDq, kDk, kDv, kDlocal, kDgate, kSlots };
 inline constexpr int kFirstOutput = kOut;
 
+// The numbers that Lengths points to.
+struct CaseLengths {
+  std::vector<int64_t> key_counts{}, q_offsets{}, k_offsets{}, q_widths{}, k_widths{};
+
+  Lengths view() const { return {key_counts, q_offsets, k_offsets, q_widths, k_widths}; }
+};
+
 struct AttentionCase {
-  int64_t batch = 1, heads = 1, queries = 5, keys = 7, dim = 8, value_dim = 8;
+  int64_t batch = 1, heads = 1;
+  int64_t group = 1;  // query heads that share a head of k and v
+  int64_t queries = 5, keys = 7, dim = 8, value_dim = 8;
   AttentionOptions options{};  // a table's pointers and rows are filled in by AttentionProblem
+  CaseLengths lengths{};       // keys and values beyond a count are NaN
   bool local = false, gate = false;
   std::array<Layout, kSlots> layouts{};
   int64_t misalign = 0;  // elements, of every tensor, the state and the scratch
@@ -25,8 +36,14 @@ struct AttentionCase {
   double q_low = -1, q_high = 1, k_low = -1, k_high = 1;
   double table_angle = 3;  // largest angle of a random table
 
+  int64_t kv_heads() const { return heads / group; }
+  bool packed() const { return !lengths.q_offsets.empty(); }
+  int64_t sequences() const;
   double scale() const;
   bool has_rope() const;
+
+  // Makes it a case of packed sequences with so many tokens each.
+  void pack(const std::vector<int64_t>& q_lengths, const std::vector<int64_t>& k_lengths);
   void set_tail(int kind) { local = kind & 1, gate = kind & 2; }
   void set_input_layouts(Layout layout);
   void set_output_layouts(Layout layout);

@@ -1,6 +1,7 @@
 // The tensors of a case, and the definition run on them.
 #include "tests/support/attention_problem.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "mala/kernels/reference/attention.h"
@@ -17,15 +18,21 @@ Tensor<double> as_doubles(const Tensor<T>& x) {
   return copy;
 }
 
+// The tokens of the longest sequence.
+int64_t longest(const std::vector<int64_t>& offsets, int64_t tokens) {
+  if (offsets.empty()) return tokens;
+  int64_t most = 0;
+  for (size_t i = 1; i < offsets.size(); ++i) most = std::max(most, offsets[i] - offsets[i - 1]);
+  return most;
+}
+
 }  // namespace
 
 template <typename T>
 AttentionProblem<T>::AttentionProblem(const AttentionCase& c) : about(c), options(c.options) {
-  const Shape q_shape{c.batch, c.heads, c.queries, c.dim}, k_shape{c.batch, c.heads, c.keys, c.dim};
-  const Shape v_shape{c.batch, c.heads, c.keys, c.value_dim};
-  q = make_input(kQ, q_shape);
-  k = make_input(kK, k_shape);
-  v = make_input(kV, v_shape);
+  q = make_input(kQ, {c.batch, c.heads, c.queries, c.dim});
+  k = make_input(kK, {c.batch, c.kv_heads(), c.keys, c.dim});
+  v = make_input(kV, {c.batch, c.kv_heads(), c.keys, c.value_dim});
   if (c.local) local = make_input(kLocal, out_shape());
   if (c.gate) gate = make_input(kGate, out_shape());
   out_gradient = make_input(kG, out_shape());
@@ -36,13 +43,31 @@ AttentionProblem<T>::AttentionProblem(const AttentionCase& c) : about(c), option
   local.fill(random, -1, 1);
   gate.fill(random, -1, 1);
   out_gradient.fill(random, -1, 1);
-  fill_table(options.q_rope, q_table_, c.queries, c.seed + 1);
-  fill_table(options.k_rope, k_table_, c.keys, c.seed + 2);
+  spoil_uncounted(k, kK);
+  spoil_uncounted(v, kV);
+  fill_table(options.q_rope, q_table_, longest(c.lengths.q_offsets, c.queries), c.seed + 1);
+  fill_table(options.k_rope, k_table_, longest(c.lengths.k_offsets, c.keys), c.seed + 2);
 }
 
 template <typename T>
 Tensor<T> AttentionProblem<T>::make_input(Slot slot, Shape shape) const {
   return {shape, about.layouts[slot], Role::kInput, about.misalign};
+}
+
+// NaN in all keys or values beyond the counts, which nobody may read. In a tensor that all batch
+// entries share, the longest counts for all.
+template <typename T>
+void AttentionProblem<T>::spoil_uncounted(Tensor<T>& x, Slot slot) const {
+  const std::vector<int64_t>& counts = about.lengths.key_counts;
+  if (counts.empty()) return;
+  const int64_t most = *std::max_element(counts.begin(), counts.end());
+  const HeadsView<T> view = x.view();
+  for (int64_t b = 0; b < view.batch; ++b) {
+    const int64_t first = about.layouts[slot] == Layout::kShared ? most : counts[b];
+    for (int64_t h = 0; h < view.heads; ++h)
+      for (int64_t j = first; j < view.tokens; ++j)
+        for (int64_t d = 0; d < view.dim; ++d) view.head(b, h).at(j, d) = guard_word<T>();
+  }
 }
 
 // One row more than there are tokens, and two unused numbers after each row.
@@ -65,7 +90,7 @@ void AttentionProblem<T>::fill_table(Rope& rope, std::vector<float>& table, int6
 
 template <typename T>
 AttentionInputs<T> AttentionProblem<T>::inputs() const {
-  return {q.view(), k.view(), v.view(), local.view(), gate.view()};
+  return {q.view(), k.view(), v.view(), local.view(), gate.view(), about.lengths.view()};
 }
 
 template <typename T>
@@ -73,7 +98,8 @@ AttentionResults run_reference(const AttentionProblem<T>& problem, Form form, Pa
   const Tensor<double> q = as_doubles(problem.q), k = as_doubles(problem.k),
                        v = as_doubles(problem.v), local = as_doubles(problem.local),
                        gate = as_doubles(problem.gate), g = as_doubles(problem.out_gradient);
-  const AttentionInputs<double> inputs{q.view(), k.view(), v.view(), local.view(), gate.view()};
+  const AttentionInputs<double> inputs{q.view(),     k.view(),    v.view(),
+                                       local.view(), gate.view(), problem.about.lengths.view()};
   const bool causal = form == Form::kCausal;
 
   Tensor<double> out(problem.out_shape(), Layout::kDense);

@@ -30,6 +30,7 @@ struct AttentionProblem {
 
  private:
   Tensor<T> make_input(Slot slot, Shape shape) const;
+  void spoil_uncounted(Tensor<T>& x, Slot slot) const;
   void fill_table(Rope& rope, std::vector<float>& table, int64_t tokens, uint64_t seed) const;
   std::vector<float> q_table_, k_table_;  // all cos, then all sin
 };

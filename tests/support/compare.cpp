@@ -8,6 +8,8 @@
 #include <cstring>
 #include <limits>
 
+#include "tests/support/sequences.h"
+
 namespace mala::test {
 namespace {
 
@@ -25,7 +27,9 @@ constexpr double kTimesTheMove = 16;
 // gradient of v are differences of numbers about s times as large.
 struct TermSizes {
   explicit TermSizes(const AttentionCase& c) {
-    const double queries = static_cast<double>(c.queries), keys = static_cast<double>(c.keys);
+    // What meets a key, in all heads that share it.
+    const double queries = static_cast<double>(c.queries * c.group);
+    const double keys = static_cast<double>(c.keys);
     const double root_e = std::sqrt(static_cast<double>(c.value_dim));
     const double c_all = std::abs(c.scale()) * (c.options.key_mean ? 1 : keys);
     const double s = c_all * static_cast<double>(c.dim);
@@ -53,6 +57,32 @@ double angle_error(const AttentionCase& c) {
     }
   }
   return 2 * furthest * std::numeric_limits<double>::epsilon();
+}
+
+// Returns whether all of them are.
+template <typename T>
+bool expect_sequence_close(const AttentionResults& actual, const AttentionResults& expected,
+                           const AttentionCase& c, const AttentionResults& moved) {
+  const TermSizes sizes(c);
+  const double relative = kRoundings * std::numeric_limits<T>::epsilon() + angle_error(c);
+  bool close = true;
+  using Part = std::vector<double> AttentionResults::*;
+  auto expect = [&](const char* what, Part part, double term_size) {
+    const double largest = max_size(expected.*part),
+                 error = max_error(actual.*part, expected.*part);
+    const double move = max_error((moved.out.empty() ? expected : moved).*part, expected.*part);
+    const double bound = kTimesTheMove * move + relative * std::max(largest, term_size);
+    EXPECT_LE(error, bound) << what << " is wrong; the largest expected is " << largest
+                            << "\n  in the case " << describe(c);
+    close = close && error <= bound;
+  };
+  expect("out", &AttentionResults::out, sizes.out);
+  expect("the gradient of q", &AttentionResults::q, sizes.q);
+  expect("the gradient of k", &AttentionResults::k, sizes.k);
+  expect("the gradient of v", &AttentionResults::v, sizes.v);
+  expect("the gradient of local", &AttentionResults::local, 1);
+  expect("the gradient of gate", &AttentionResults::gate, sizes.out);
+  return close;
 }
 
 }  // namespace
@@ -93,23 +123,21 @@ bool same_bits(const AttentionResults& x, const AttentionResults& y) {
 template <typename T>
 void expect_close(const AttentionResults& actual, const AttentionResults& expected,
                   const AttentionCase& c, const AttentionResults& moved) {
-  const TermSizes sizes(c);
-  const double relative = kRoundings * std::numeric_limits<T>::epsilon() + angle_error(c);
-  using Part = std::vector<double> AttentionResults::*;
-  auto expect = [&](const char* what, Part part, double term_size) {
-    const double largest = max_size(expected.*part),
-                 error = max_error(actual.*part, expected.*part);
-    const double move = max_error((moved.out.empty() ? expected : moved).*part, expected.*part);
-    const double bound = kTimesTheMove * move + relative * std::max(largest, term_size);
-    EXPECT_LE(error, bound) << what << " is wrong; the largest expected is " << largest
-                            << "\n  in the case " << describe(c);
-  };
-  expect("out", &AttentionResults::out, sizes.out);
-  expect("the gradient of q", &AttentionResults::q, sizes.q);
-  expect("the gradient of k", &AttentionResults::k, sizes.k);
-  expect("the gradient of v", &AttentionResults::v, sizes.v);
-  expect("the gradient of local", &AttentionResults::local, 1);
-  expect("the gradient of gate", &AttentionResults::gate, sizes.out);
+  const CaseLengths& lengths = c.lengths;
+  if (lengths.key_counts.empty() && !c.packed() && lengths.q_widths.empty() &&
+      lengths.k_widths.empty()) {
+    expect_sequence_close<T>(actual, expected, c, moved);
+    return;
+  }
+  bool close = true;
+  for (int64_t s = 0; s < c.sequences() && close; ++s) {
+    SCOPED_TRACE(str("sequence ", s, " of ", describe(c)));
+    close =
+        expect_sequence_close<T>(sequence_results(actual, c, s), sequence_results(expected, c, s),
+                                 sequence_case(c, s), sequence_results(moved, c, s));
+    EXPECT_EQ(max_error(uncounted_gradients(actual, c, s), uncounted_gradients(expected, c, s)), 0)
+        << "keys beyond the count have gradients";
+  }
 }
 
 template void expect_close<float>(const AttentionResults&, const AttentionResults&,

@@ -8,8 +8,10 @@
 namespace mala::test {
 
 // Fails the running test, with the whole case, where a result of kernels in T differs from the
-// expected one by more than rounding explains. For ill-conditioned cases `moved` is the definition
-// on inputs that were changed by a rounding: results may then be off by a few times that, too.
+// expected one by more than rounding explains, which depends on the sizes of the sequence, or where
+// a key beyond the count has a gradient. Stops at the first sequence that is wrong. For
+// ill-conditioned cases `moved` is the definition on inputs that were changed by a rounding:
+// results may then be off by a few times that, too.
 template <typename T>
 void expect_close(const AttentionResults& actual, const AttentionResults& expected,
                   const AttentionCase& c, const AttentionResults& moved = {});

@@ -103,7 +103,7 @@ AttentionResults run_kernels(const AttentionProblem<T>& problem, Pass pass) {
   const AttentionCase& c = problem.about;
   const InputsCopy<T> before(problem);
   Tensor<T> out(problem.out_shape(), c.layouts[kOut], Role::kOutput, c.misalign);
-  const int64_t state_size = attention_state_size(c.batch, c.heads, c.dim, c.value_dim);
+  const int64_t state_size = attention_state_size(c.sequences(), c.kv_heads(), c.dim, c.value_dim);
   PoisonedBytes state(state_size * sizeof(T), c.misalign * sizeof(T));
   PoisonedBytes scratch(attention_scratch_bytes(problem.inputs(), problem.options), c.misalign);
 

@@ -1,6 +1,7 @@
 // Weights A_ij straight from the formulas, one number at a time.
 #include "tests/support/weight_matrix.h"
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 
@@ -84,45 +85,79 @@ Row weights(const AttentionOptions& o, const Row& plain, const Row& turned) {
   return row;
 }
 
+// What query i of batch entry b sees: so many keys from the first, and where both sides count from.
+struct Sight {
+  int64_t first_query = 0, first_key = 0, keys = 0;
+  Rope q_rope, k_rope;
+};
+
+Sight sight_of(const AttentionProblem<double>& problem, int64_t b, int64_t i, Form form) {
+  const CaseLengths& lengths = problem.about.lengths;
+  Sight sight{.keys = problem.about.keys,
+              .q_rope = problem.options.q_rope,
+              .k_rope = problem.options.k_rope};
+  int64_t sequence = b;
+  if (problem.about.packed()) {
+    const auto& q = lengths.q_offsets;
+    sequence = std::upper_bound(q.begin(), q.end(), i) - q.begin() - 1;
+    sight.first_query = q[sequence];
+    sight.first_key = lengths.k_offsets[sequence];
+    sight.keys = lengths.k_offsets[sequence + 1] - sight.first_key;
+  }
+  if (!lengths.key_counts.empty()) sight.keys = lengths.key_counts[b];
+  if (form == Form::kCausal) sight.keys = i - sight.first_query + 1;
+  if (!lengths.q_widths.empty()) sight.q_rope.width = lengths.q_widths[sequence];
+  if (!lengths.k_widths.empty()) sight.k_rope.width = lengths.k_widths[sequence];
+  return sight;
+}
+
+// One element of out. Values that the query does not see may be NaN.
+double weighted_value(const AttentionProblem<double>& problem, const std::vector<double>& matrix,
+                      const Sight& sight, const std::array<int64_t, 4>& at) {
+  const auto [b, h, i, e] = at;
+  const AttentionInputs<double> x = problem.inputs();
+  double sum = 0;
+  for (int64_t j = sight.first_key; j < sight.first_key + sight.keys; ++j)
+    sum += matrix[i * x.k.tokens + j] * x.v.head(b, h / problem.about.group).at(j, e);
+  if (x.local.data) sum += x.local.head(b, h).at(i, e);
+  if (x.gate.data) sum *= x.gate.head(b, h).at(i, e);
+  return sum;
+}
+
 }  // namespace
 
 std::vector<double> weight_matrix(const AttentionProblem<double>& problem, int64_t b, int64_t h,
                                   Form form) {
-  const AttentionInputs<double> inputs = problem.inputs();
+  const AttentionInputs<double> x = problem.inputs();
   const AttentionOptions& o = problem.options;
-  std::vector<double> matrix;
-  for (int64_t i = 0; i < inputs.q.tokens; ++i) {
-    const Side q{features(inputs.q.head(b, h), i, o.feature), o.q_rope, i};
-    const int64_t keys = form == Form::kCausal ? i + 1 : inputs.k.tokens;
-    const double c = problem.about.scale() / (o.key_mean ? static_cast<double>(keys) : 1);
+  std::vector<double> matrix(x.q.tokens * x.k.tokens);
+  for (int64_t i = 0; i < x.q.tokens; ++i) {
+    const Sight sight = sight_of(problem, b, i, form);
+    const Side q{features(x.q.head(b, h), i, o.feature), sight.q_rope, i - sight.first_query};
+    const double c = problem.about.scale() / (o.key_mean ? static_cast<double>(sight.keys) : 1);
+    const MatrixView<const double> keys = x.k.head(b, h / problem.about.group);
     Row plain, turned;
-    for (int64_t j = 0; j < keys; ++j) {
-      const Side k{features(inputs.k.head(b, h), j, o.feature), o.k_rope, j};
+    for (int64_t j = 0; j < sight.keys; ++j) {
+      const Side k{features(keys, sight.first_key + j, o.feature), sight.k_rope, j};
       plain.push_back(c * plain_score(q, k));
       turned.push_back(c * turned_score(q, k));
     }
     const Row row = weights(o, plain, turned);
-    matrix.insert(matrix.end(), row.begin(), row.end());
-    matrix.resize((i + 1) * inputs.k.tokens);
+    std::copy(row.begin(), row.end(), &matrix[i * x.k.tokens + sight.first_key]);
   }
   return matrix;
 }
 
 std::vector<double> weight_matrix_forward(const AttentionProblem<double>& problem, Form form) {
-  const AttentionInputs<double> x = problem.inputs();
+  const Shape shape = problem.out_shape();
   std::vector<double> out;
-  for (int64_t b = 0; b < x.q.batch; ++b) {
-    for (int64_t h = 0; h < x.q.heads; ++h) {
-      const std::vector<double> a = weight_matrix(problem, b, h, form);
-      for (int64_t i = 0; i < x.q.tokens; ++i) {
-        for (int64_t e = 0; e < x.v.dim; ++e) {
-          double sum = 0;
-          for (int64_t j = 0; j < x.k.tokens; ++j)
-            sum += a[i * x.k.tokens + j] * x.v.head(b, h).at(j, e);
-          if (x.local.data) sum += x.local.head(b, h).at(i, e);
-          if (x.gate.data) sum *= x.gate.head(b, h).at(i, e);
-          out.push_back(sum);
-        }
+  for (int64_t b = 0; b < shape.batch; ++b) {
+    for (int64_t h = 0; h < shape.heads; ++h) {
+      const std::vector<double> matrix = weight_matrix(problem, b, h, form);
+      for (int64_t i = 0; i < shape.tokens; ++i) {
+        const Sight sight = sight_of(problem, b, i, form);
+        for (int64_t e = 0; e < shape.dim; ++e)
+          out.push_back(weighted_value(problem, matrix, sight, {b, h, i, e}));
       }
     }
   }

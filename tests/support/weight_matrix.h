@@ -9,8 +9,9 @@
 
 namespace mala::test {
 
-// The weights of head (b, h), (N, M) row by row: out_i = sum_j A_ij v_j before the tail. A causal
-// row is zero beyond its own token.
+// The weights of head (b, h), (N, M) row by row: out_i = sum_j A_ij v_j before the tail, zero for
+// all keys that the query does not see: those of other sequences, beyond the count, or still to
+// come in the causal form.
 std::vector<double> weight_matrix(const AttentionProblem<double>& problem, int64_t b, int64_t h,
                                   Form form);
 

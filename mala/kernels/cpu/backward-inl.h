@@ -72,90 +72,126 @@ HWY_INLINE void multiply_rows(Rows<const T> a, Rows<const T> b, Extent size, Row
   }
 }
 
-// The gradient of the attention before the tail, and on the way those of local and gate.
 template <typename T>
-HWY_INLINE Rows<const T> pass_tail(const QueryGradients<T>& task, Span block, Rows<T> rotated,
-                                   const Weights<T>& weights, const Tiles<T>& tiles,
-                                   Prefetch& meanwhile) {
-  const hn::ScalableTag<T> d;
-  const int64_t value_pad = padded(task.out_gradient.cols);
-  const Extent size{block.count, value_pad, task.queries.x.cols};
-  Rows<const T> gradient = stage(task.out_gradient, block, tiles.values);
-  const Rows<const T> local = stage(task.local, block, tiles.local);
-  const Rows<const T> gate = stage(task.gate, block, tiles.gate);
-  if (gate.data) {
-    const Rows<T> d_gate = stage_output(task.d_gate, block, tiles.outputs);
+class QueryGradientPass {
+ public:
+  QueryGradientPass(const QueryGradients<T>& task, const Tiles<T>& tiles)
+      : task_(task),
+        tiles_(tiles),
+        layout_{task.queries.x.cols, task.out_gradient.cols},
+        sums_(tiles.group, task.sums, layout_.size()),
+        walk_(task.queries) {}
+
+  void run() {
+    for_each_block(task_.queries.span,
+                   [&](Span block, bool last) HWY_ATTR { run_block(block, last); });
+  }
+
+ private:
+  HWY_INLINE void run_block(Span block, bool last) {
+    Prefetch next;
+    next.add(task_.queries.x, block.first + kBlock);
+    next.add(task_.out_gradient, block.first + kBlock);
+    features_ = stage_both_features(task_.queries, block, walk_, tiles_);
+    compute_weights(task_.weighting, magnitude_features(), block.count, task_.head.key, weights_);
+    const Rows<const T> gradient = pass_tail(block, next);
+    project_rows(gradient, task_.head.state_transposed,
+                 {block.count, layout_.dim_pad(), layout_.value_dim}, tiles_.products, next);
+    write_query_gradients(block, gradient);
+    add_to_sums(block, gradient, next);
+    sums_.end_block(block.count, last);
+    walk_.advance(block.count);
+  }
+
+  Rows<const T> magnitude_features() const {
+    return task_.weighting.rotated_magnitude() ? read_only(features_.rotated) : features_.plain;
+  }
+
+  // The gradient of the attention before the tail, and on the way those of local and gate.
+  HWY_INLINE Rows<const T> pass_tail(Span block, Prefetch& next) {
+    const int64_t value_pad = layout_.value_pad();
+    Rows<const T> gradient = stage(task_.out_gradient, block, tiles_.values);
+    const Rows<const T> local = stage(task_.local, block, tiles_.local);
+    const Rows<const T> gate = stage(task_.gate, block, tiles_.gate);
+    if (gate.data) {
+      write_gate_gradient(block, gradient, local, next);
+      const Rows<T> product{tiles_.values, value_pad};
+      multiply_rows(gradient, gate, {block.count, value_pad, 0}, product);
+      gradient = read_only(product);
+    }
+    if (local.data) {
+      const Rows<T> d_local = stage_output(task_.d_local, block, tiles_.outputs);
+      for (int64_t i = 0; i < block.count; ++i) {
+        std::copy_n(gradient.row(i), value_pad, d_local.row(i));
+      }
+      unstage(d_local, block, task_.d_local);
+    }
+    return gradient;
+  }
+
+  // The gate's gradient needs the attention itself, which is computed again.
+  HWY_INLINE void write_gate_gradient(Span block, Rows<const T> gradient, Rows<const T> local,
+                                      Prefetch& next) {
+    const hn::ScalableTag<T> d;
+    const Rows<T> d_gate = stage_output(task_.d_gate, block, tiles_.outputs);
     compute_attention(
-        rotated, task.head, weights, size,
+        features_.rotated, task_.head, weights_, {block.count, layout_.value_pad(), layout_.dim},
         [&](int64_t row, int64_t column, hn::Vec<decltype(d)> y) HWY_ATTR {
           if (local.data) y = hn::Add(y, hn::LoadU(d, local.row(row) + column));
           y = hn::Mul(y, hn::LoadU(d, gradient.row(row) + column));
           hn::StoreU(y, d, d_gate.row(row) + column);
         },
-        meanwhile);
-    unstage(d_gate, block, task.d_gate);
-    const Rows<T> product{tiles.values, value_pad};
-    multiply_rows(gradient, gate, size, product);
-    gradient = read_only(product);
+        next);
+    unstage(d_gate, block, task_.d_gate);
   }
-  if (local.data) {
-    const Rows<T> d_local = stage_output(task.d_local, block, tiles.outputs);
+
+  // From the products S g_i of the block.
+  HWY_INLINE void write_query_gradients(Span block, Rows<const T> gradient) {
+    const int64_t dim_pad = layout_.dim_pad(), value_pad = layout_.value_pad();
+    const Rows<T> products{tiles_.products, dim_pad};
     for (int64_t i = 0; i < block.count; ++i) {
-      std::copy_n(gradient.row(i), value_pad, d_local.row(i));
+      magnitude_gradient_[i] =
+          weights_.product_slope[i] * dot<T>(features_.rotated.row(i), products.row(i), dim_pad) +
+          weights_.mean_slope[i] * dot<T>(gradient.row(i), task_.head.value_mean, value_pad);
     }
-    unstage(d_local, block, task.d_local);
+    scale_rows(weights_.product, {block.count, dim_pad, 0}, products);
+    const Rows<T> d_query = stage_output(task_.d_query, block, tiles_.d_features);
+    pull_back({task_.queries.feature,
+               features_.plain,
+               {block.count, dim_pad, 0},
+               task_.head.key,
+               task_.weighting.rotated_magnitude()},
+              walk_, magnitude_gradient_, products, d_query);
+    unstage(d_query, block, task_.d_query);
   }
-  return gradient;
-}
+
+  HWY_INLINE void add_to_sums(Span block, Rows<const T> gradient, Prefetch& next) {
+    const int64_t dim_pad = layout_.dim_pad(), value_pad = layout_.value_pad();
+    T* group = tiles_.group;
+    add_weighted_rows(magnitude_features(), {block.count, dim_pad, 0}, magnitude_gradient_,
+                      group + layout_.keys());
+    add_weighted_rows(gradient, {block.count, value_pad, 0}, weights_.mean,
+                      group + layout_.values());
+    // Last, because without RoPE the rotated features are the features.
+    scale_rows(weights_.product, {block.count, dim_pad, 0}, features_.rotated);
+    accumulate_product(Transposed<T>{features_.rotated.data, features_.rotated.stride},
+                       Right<T>{gradient.data, gradient.stride},
+                       {layout_.dim, value_pad, block.count}, group + layout_.products(), next);
+  }
+
+  const QueryGradients<T>& task_;
+  const Tiles<T>& tiles_;
+  StateLayout layout_;
+  GroupedSums<T> sums_;
+  RotationWalk<T> walk_;
+  Weights<T> weights_;
+  Features<T> features_;
+  T magnitude_gradient_[kBlock];
+};
 
 template <typename T>
 void query_gradients(const QueryGradients<T>& task, const Tiles<T>& tiles) {
-  const Tokens& queries = task.queries;
-  const HeadOperands<T>& head = task.head;
-  const StateLayout layout{queries.x.cols, task.out_gradient.cols};
-  const int64_t dim_pad = layout.dim_pad(), value_pad = layout.value_pad();
-  const bool rotated_magnitude = task.weighting.rotated_magnitude();
-  T* group = tiles.group;
-  GroupedSums<T> sums(group, task.sums, layout.size());
-  RotationWalk<T> walk(queries);
-  Weights<T> weights;
-  for_each_block(queries.span, [&](Span block, bool last) HWY_ATTR {
-    Prefetch next;
-    next.add(queries.x, block.first + kBlock);
-    next.add(task.out_gradient, block.first + kBlock);
-    const Features<T> features = stage_both_features(queries, block, walk, tiles);
-    const Rows<const T> magnitude =
-        rotated_magnitude ? read_only(features.rotated) : features.plain;
-    compute_weights(task.weighting, magnitude, block.count, head.key, weights);
-    const Rows<const T> gradient = pass_tail(task, block, features.rotated, weights, tiles, next);
-    project_rows(gradient, head.state_transposed, {block.count, dim_pad, layout.value_dim},
-                 tiles.products, next);
-
-    const Rows<T> products{tiles.products, dim_pad};
-    T magnitude_gradient[kBlock];
-    for (int64_t i = 0; i < block.count; ++i) {
-      magnitude_gradient[i] =
-          weights.product_slope[i] * dot<T>(features.rotated.row(i), products.row(i), dim_pad) +
-          weights.mean_slope[i] * dot<T>(gradient.row(i), head.value_mean, value_pad);
-    }
-    scale_rows(weights.product, {block.count, dim_pad, 0}, products);
-    const Rows<T> d_query = stage_output(task.d_query, block, tiles.d_features);
-    pull_back(
-        {queries.feature, features.plain, {block.count, dim_pad, 0}, head.key, rotated_magnitude},
-        walk, magnitude_gradient, products, d_query);
-    unstage(d_query, block, task.d_query);
-
-    add_weighted_rows(magnitude, {block.count, dim_pad, 0}, magnitude_gradient,
-                      group + layout.keys());
-    add_weighted_rows(gradient, {block.count, value_pad, 0}, weights.mean, group + layout.values());
-    // Last, because without RoPE the rotated features are the features.
-    scale_rows(weights.product, {block.count, dim_pad, 0}, features.rotated);
-    accumulate_product(Transposed<T>{features.rotated.data, features.rotated.stride},
-                       Right<T>{gradient.data, gradient.stride},
-                       {layout.dim, value_pad, block.count}, group + layout.products(), next);
-    sums.end_block(block.count, last);
-    walk.advance(block.count);
-  });
+  QueryGradientPass<T>(task, tiles).run();
 }
 
 // The balanced norm sees values less their mean.

@@ -6,7 +6,7 @@
 
 namespace mala::reference {
 
-// Writes out (B, H, N, E), from dense or strided inputs. Checks nothing.
+// Writes out (B, H, N, E), from dense or strided inputs, with any lengths. Checks nothing.
 void attention_forward(const AttentionInputs<double>& inputs, const AttentionOptions& options,
                        HeadsView<double> out);
 
@@ -15,7 +15,8 @@ void attention_backward(const AttentionInputs<double>& inputs, const AttentionOp
                         HeadsView<const double> out_gradient,
                         const AttentionGradients<double>& gradients);
 
-// The same for the causal form: N = M, and token t sees the keys up to and including t.
+// The same for the causal form: every sequence has as many queries as keys, token t sees the keys
+// up to and including t, and there are no key counts.
 void causal_attention_forward(const AttentionInputs<double>& inputs,
                               const AttentionOptions& options, HeadsView<double> out);
 void causal_attention_backward(const AttentionInputs<double>& inputs,

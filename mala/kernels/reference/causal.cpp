@@ -1,4 +1,4 @@
-// The causal operator in double: token t sees the keys up to and including t.
+// The causal operator in double: token t sees the keys of its sequence up to and including t.
 #include "mala/kernels/reference/attention.h"
 #include "mala/kernels/reference/head.h"
 
@@ -6,14 +6,12 @@ namespace mala::reference {
 
 void causal_attention_forward(const AttentionInputs<double>& inputs,
                               const AttentionOptions& options, HeadsView<double> out) {
-  for (int64_t b = 0; b < inputs.q.batch; ++b) {
-    for (int64_t h = 0; h < inputs.q.heads; ++h) {
-      const Head head(inputs, options, b, h);
-      Sums sums = head.no_sums();
-      for (int64_t t = 0; t < inputs.q.tokens; ++t) {
-        add_key(sums, head.key(t), head.value(t));
-        write_row(out.head(b, h), t, head.forward(t, sums));
-      }
+  for (const Piece& piece : pieces_of(inputs, options)) {
+    const Head head(piece.inputs(inputs), piece.options);
+    Sums sums = head.no_sums();
+    for (int64_t t = 0; t < head.queries(); ++t) {
+      add_key(sums, head.key(t), head.value(t));
+      write_row(piece.of_queries(out), t, head.forward(t, sums));
     }
   }
 }
@@ -24,21 +22,22 @@ void causal_attention_backward(const AttentionInputs<double>& inputs,
                                const AttentionOptions& options,
                                HeadsView<const double> out_gradient,
                                const AttentionGradients<double>& gradients) {
-  for (int64_t b = 0; b < inputs.q.batch; ++b) {
-    for (int64_t h = 0; h < inputs.q.heads; ++h) {
-      const Head head(inputs, options, b, h);
-      const MatrixView<const double> g = out_gradient.head(b, h);
-      std::vector<QueryWeights> weights;
-      Sums sums = head.no_sums();
-      for (int64_t t = 0; t < inputs.q.tokens; ++t) {
-        add_key(sums, head.key(t), head.value(t));
-        weights.push_back(head.backward_query(t, sums, read_row(g, t), gradients));
-      }
-      Sums sums_gradient = head.no_sums();
-      for (int64_t t = inputs.q.tokens - 1; t >= 0; --t) {
-        head.add_query(t, weights[t], read_row(g, t), sums_gradient);
-        head.backward_key(t, sums_gradient, gradients);
-      }
+  set_zero(gradients.k);
+  set_zero(gradients.v);
+  for (const Piece& piece : pieces_of(inputs, options)) {
+    const Head head(piece.inputs(inputs), piece.options);
+    const HeadMatrices<double> head_gradients = piece.gradients(gradients);
+    const MatrixView<const double> g = piece.of_queries(out_gradient);
+    std::vector<QueryWeights> weights;
+    Sums sums = head.no_sums();
+    for (int64_t t = 0; t < head.queries(); ++t) {
+      add_key(sums, head.key(t), head.value(t));
+      weights.push_back(head.backward_query(t, sums, read_row(g, t), head_gradients));
+    }
+    Sums sums_gradient = head.no_sums();
+    for (int64_t t = head.queries() - 1; t >= 0; --t) {
+      head.add_query(t, weights[t], read_row(g, t), sums_gradient);
+      head.backward_key(t, sums_gradient, head_gradients);
     }
   }
 }

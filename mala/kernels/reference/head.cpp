@@ -17,20 +17,26 @@ void write_row(MatrixView<double> m, int64_t i, const Row& row) {
   for (int64_t j = 0; j < m.cols; ++j) m.at(i, j) = row[j];
 }
 
-Head::Head(const AttentionInputs<double>& inputs, const AttentionOptions& options, int64_t b,
-           int64_t h)
-    : options_(options),
-      scale_(options.scale.value_or(1 / std::sqrt(static_cast<double>(inputs.q.dim)))),
-      b_(b),
-      h_(h),
-      q_(inputs.q.head(b, h)),
-      k_(inputs.k.head(b, h)),
-      v_(inputs.v.head(b, h)),
-      q_rotation_(options.q_rope, inputs.q.dim),
-      k_rotation_(options.k_rope, inputs.k.dim) {
-  if (inputs.local.data) local_ = inputs.local.head(b, h);
-  if (inputs.gate.data) gate_ = inputs.gate.head(b, h);
+void add_row(MatrixView<double> m, int64_t i, const Row& row) {
+  for (int64_t j = 0; j < m.cols; ++j) m.at(i, j) += row[j];
 }
+
+void set_zero(const HeadsView<double>& x) {
+  for (int64_t b = 0; b < x.batch; ++b)
+    for (int64_t h = 0; h < x.heads; ++h)
+      for (int64_t i = 0; i < x.tokens; ++i) write_row(x.head(b, h), i, Row(x.dim));
+}
+
+Head::Head(const HeadMatrices<const double>& inputs, const AttentionOptions& options)
+    : options_(options),
+      scale_(options.scale.value_or(1 / std::sqrt(static_cast<double>(inputs.q.cols)))),
+      q_(inputs.q),
+      k_(inputs.k),
+      v_(inputs.v),
+      local_(inputs.local),
+      gate_(inputs.gate),
+      q_rotation_(options.q_rope, inputs.q.cols),
+      k_rotation_(options.k_rope, inputs.k.cols) {}
 
 Token Head::query(int64_t i) const {
   Row a = read_row(q_, i);
@@ -81,15 +87,15 @@ Row Head::before_tail(int64_t i, const Row& g) const {
 }
 
 QueryWeights Head::backward_query(int64_t i, const Sums& sums, const Row& g,
-                                  const AttentionGradients<double>& gradients) const {
+                                  const HeadMatrices<double>& gradients) const {
   const Token a = query(i);
   const Row g_attention = before_tail(i, g);
-  if (local_.data) write_row(gradients.local.head(b_, h_), i, g_attention);
+  if (local_.data) write_row(gradients.local, i, g_attention);
   if (gate_.data) {
     Row ungated = attend(a, sums);
     if (local_.data) scale_add(1, read_row(local_, i), ungated);
     for (size_t e = 0; e < g.size(); ++e) ungated[e] *= g[e];
-    write_row(gradients.gate.head(b_, h_), i, ungated);
+    write_row(gradients.gate, i, ungated);
   }
 
   // out = c gain P - shift v_mean, so gain and shift get c g . P and -g . v_mean.
@@ -105,7 +111,7 @@ QueryWeights Head::backward_query(int64_t i, const Sums& sums, const Row& g,
   scale_add(c_now * dm.r, sums.k_rotated, da_rotated);
   Row da = q_rotation_.turn_back(i, da_rotated);
   scale_add(c_now * dm.s, sums.k, da);
-  write_feature_gradient(da, q_, i, gradients.q.head(b_, h_));
+  write_row(gradients.q, i, through_feature(da, q_, i));
   return {c_now * w.gain, c_now * dm.s, c_now * dm.r, -w.shift / count};
 }
 
@@ -120,23 +126,24 @@ void Head::add_query(int64_t i, const QueryWeights& weights, const Row& g,
 }
 
 void Head::backward_key(int64_t j, const Sums& sums_gradient,
-                        const AttentionGradients<double>& gradients) const {
+                        const HeadMatrices<double>& gradients) const {
   Row db_rotated = times_right(sums_gradient.kv, value(j));
   scale_add(1, sums_gradient.k_rotated, db_rotated);
   Row db = k_rotation_.turn_back(j, db_rotated);
   scale_add(1, sums_gradient.k, db);
-  write_feature_gradient(db, k_, j, gradients.k.head(b_, h_));
+  add_row(gradients.k, j, through_feature(db, k_, j));
 
   Row dv = times_left(key(j).rotated, sums_gradient.kv, sums_gradient.v.size());
   scale_add(1, sums_gradient.v, dv);
-  write_row(gradients.v.head(b_, h_), j, dv);
+  add_row(gradients.v, j, dv);
 }
 
-// Through the feature map: dx = phi'(x) * dphi(x).
-void Head::write_feature_gradient(const Row& plain, MatrixView<const double> x, int64_t token,
-                                  MatrixView<double> gradient) const {
+// dx = phi'(x) * dphi(x)
+Row Head::through_feature(const Row& d_phi, MatrixView<const double> x, int64_t token) const {
+  Row dx(d_phi.size());
   for (int64_t d = 0; d < x.cols; ++d)
-    gradient.at(token, d) = phi_slope(options_.feature, x.at(token, d)) * plain[d];
+    dx[d] = phi_slope(options_.feature, x.at(token, d)) * d_phi[d];
+  return dx;
 }
 
 }  // namespace mala::reference

@@ -1,6 +1,7 @@
-// One head of the operator, token by token: what the bidirectional and the causal form share.
+// One head of one sequence, token by token: what the bidirectional and the causal form share.
 #pragma once
 
+#include "mala/kernels/reference/pieces.h"
 #include "mala/kernels/reference/rule.h"
 #include "mala/kernels/reference/sums.h"
 
@@ -13,9 +14,10 @@ struct QueryWeights {
 
 class Head {
  public:
-  Head(const AttentionInputs<double>& inputs, const AttentionOptions& options, int64_t b,
-       int64_t h);
+  Head(const HeadMatrices<const double>& inputs, const AttentionOptions& options);
 
+  int64_t queries() const { return q_.rows; }
+  int64_t keys() const { return k_.rows; }
   Token query(int64_t i) const;
   Token key(int64_t j) const;
   Row value(int64_t j) const;
@@ -30,28 +32,29 @@ class Head {
   // From g, the gradient of out_i: writes that of q_i and of the tail; returns the weights with
   // which add_query then takes the query into the gradient of the sums.
   QueryWeights backward_query(int64_t i, const Sums& sums, const Row& g,
-                              const AttentionGradients<double>& gradients) const;
+                              const HeadMatrices<double>& gradients) const;
   void add_query(int64_t i, const QueryWeights& weights, const Row& g, Sums& sums_gradient) const;
 
-  // From the gradient of the sums that key j went into: writes those of k_j and v_j.
+  // From the gradient of the sums that key j went into: adds to those of k_j and v_j, which several
+  // query heads may share.
   void backward_key(int64_t j, const Sums& sums_gradient,
-                    const AttentionGradients<double>& gradients) const;
+                    const HeadMatrices<double>& gradients) const;
 
  private:
   double c(const Sums& sums) const;  // scale * kappa
   Magnitudes magnitudes(const Token& query, const Sums& sums) const;
   Row attend(const Token& query, const Sums& sums) const;  // out_i before the tail
-  void write_feature_gradient(const Row& plain, MatrixView<const double> x, int64_t token,
-                              MatrixView<double> gradient) const;
+  Row through_feature(const Row& d_phi, MatrixView<const double> x, int64_t token) const;
 
   AttentionOptions options_;
   double scale_;
-  int64_t b_, h_;
   MatrixView<const double> q_, k_, v_, local_, gate_;
   Rotation q_rotation_, k_rotation_;
 };
 
 Row read_row(MatrixView<const double> m, int64_t i);
 void write_row(MatrixView<double> m, int64_t i, const Row& row);
+void add_row(MatrixView<double> m, int64_t i, const Row& row);
+void set_zero(const HeadsView<double>& x);
 
 }  // namespace mala::reference
