@@ -19,9 +19,7 @@ std::string format(const char* pattern, Values... values) {
   return text;
 }
 
-double limit_ms(const Row& row, const Roof& roof) {
-  return flop_count(row.shape, row.pass) / roof.fma_gflops * 1e-6;
-}
+double limit_ms(const Row& row) { return flop_count(row.shape, row.pass) / row.fma_gflops * 1e-6; }
 
 double gflops(const Row& row) { return flop_count(row.shape, row.pass) / row.ms * 1e-6; }
 
@@ -36,20 +34,20 @@ double speedup(const Row& row, const std::vector<Row>& rows) {
   return 0;
 }
 
-std::string figures(const Row& row, const std::vector<Row>& rows, const Roof& roof) {
+std::string figures(const Row& row, const std::vector<Row>& rows) {
   if (row.outcome == Outcome::kSkipped) return "   skipped: many seconds a run; --all times it";
   if (row.outcome == Outcome::kWrong) return format("   WRONG: off by %.1e, not timed", row.error);
   // Softmax does other work, so its flop/s would mean nothing here.
-  const std::string rate =
-      row.impl == "sdpa" ? std::string(18, ' ')
-                         : format("%9.1f %7.1f%%", gflops(row), 100 * limit_ms(row, roof) / row.ms);
+  const std::string rate = row.impl == "sdpa"
+                               ? std::string(18, ' ')
+                               : format("%9.1f %7.1f%%", gflops(row), 100 * limit_ms(row) / row.ms);
   const double times = speedup(row, rows);
   return format("%10.3f ", row.ms) + rate + (times > 0 ? format("%8.2fx", times) : "");
 }
 
 }  // namespace
 
-std::string table(const std::vector<Row>& rows, const Roof& roof) {
+std::string table(const std::vector<Row>& rows) {
   std::string text = format("%-14s %-16s %-10s%10s %9s %8s%9s\n", "shape B,H,N,D", "pass", "impl",
                             "ms", "GFLOP/s", "of peak", "speed");
   std::string before;
@@ -59,12 +57,15 @@ std::string table(const std::vector<Row>& rows, const Roof& roof) {
     before = group;
     text += format("%-14s %-16s %-10s", name(row.shape).c_str(), name(row.pass).c_str(),
                    row.impl.c_str());
-    text += figures(row, rows, roof) + "\n";
+    text += figures(row, rows) + "\n";
   }
-  return text + "\nof peak: share of the multiply-add peak; speed: times faster than published.\n";
+  return text +
+         "\nof peak: share of the multiply-add rate, measured in turns with it; speed: times "
+         "faster than\n"
+         "published.\n";
 }
 
-std::string json(const std::vector<Row>& rows, const Roof& roof) {
+std::string json(const std::vector<Row>& rows) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Row& row : rows) {
     if (row.outcome != Outcome::kTimed) continue;
@@ -75,20 +76,19 @@ std::string json(const std::vector<Row>& rows, const Roof& roof) {
                     {"device", "cpu"},
                     {"impl", row.impl},
                     {"ms", row.ms},
-                    {"limit_ms", limit_ms(row, roof)}});
+                    {"limit_ms", limit_ms(row)}});
   }
   return list.dump(2) + "\n";
 }
 
-std::string csv(const std::vector<Row>& rows, const Roof& roof,
-                const std::vector<std::string>& head) {
+std::string csv(const std::vector<Row>& rows, const std::vector<std::string>& head) {
   std::string text;
   for (const std::string& line : head) text += "# " + line + "\n";
   text += "name,pass,batch,heads,tokens,dim,dtype,device,impl,ms,limit_ms,gflops,error\n";
   for (const Row& row : rows) {
     if (row.outcome != Outcome::kTimed) continue;
     text += str("attention,", name(row.pass), ",", name(row.shape), ",float32,cpu,", row.impl);
-    text += format(",%.5g,%.5g", row.ms, limit_ms(row, roof));
+    text += format(",%.5g,%.5g", row.ms, limit_ms(row));
     // Softmax is another function: neither this flop count nor an error belongs to it.
     text += row.impl == "sdpa" ? ",," : format(",%.4g,%.2g", gflops(row), row.error);
     text += "\n";

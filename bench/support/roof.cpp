@@ -72,23 +72,26 @@ size_t copy_bytes() {
 
 }  // namespace
 
-double measure_fma_gflops() {
-  constexpr int kBursts = 25;
-  constexpr int64_t kRounds = 2'000'000;  // some 10 ms
+double multiply_add_burst() {
+  constexpr int64_t kRounds = 200'000;
   const int64_t workers = max_workers();
   std::vector<double> flop(static_cast<size_t>(workers));
+  const float factor = 0.001f + 0.0f * kept_alive;
+  parallel_for(workers, [&](int64_t task, int64_t) {
+    float sink = 0;
+    flop[static_cast<size_t>(task)] = HWY_DYNAMIC_DISPATCH(multiply_add)(kRounds, factor, &sink);
+    kept_alive = sink;
+  });
+  return std::accumulate(flop.begin(), flop.end(), 0.0);
+}
+
+double measure_fma_gflops() {
+  constexpr int kBursts = 250;
   double best = 0;
   for (int burst = 0; burst < kBursts; ++burst) {
-    const float factor = 0.001f + 0.0f * kept_alive;
-    const double seconds = seconds_of([&] {
-      parallel_for(workers, [&](int64_t task, int64_t) {
-        float sink = 0;
-        flop[static_cast<size_t>(task)] =
-            HWY_DYNAMIC_DISPATCH(multiply_add)(kRounds, factor, &sink);
-        kept_alive = sink;
-      });
-    });
-    best = std::max(best, std::accumulate(flop.begin(), flop.end(), 0.0) / seconds);
+    double flop = 0;
+    const double seconds = seconds_of([&] { flop = multiply_add_burst(); });
+    best = std::max(best, flop / seconds);
   }
   return best * 1e-9;
 }

@@ -15,4 +15,8 @@ struct Roof {
 double measure_fma_gflops();
 double measure_copy_gbytes();
 
+// A burst of multiply-adds on all workers, about a millisecond; returns its flop. To be timed in
+// turns with what it is the limit of: a core that is shared runs now faster, now slower.
+double multiply_add_burst();
+
 }  // namespace mala::bench

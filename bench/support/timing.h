@@ -9,7 +9,7 @@ namespace mala::bench {
 
 struct TimingLimits {
   int64_t repeats = 200;  // of each call
-  double seconds = 2;    // for each call; three runs are made even where they take longer
+  double seconds = 2;     // for each call; three runs are made even where they take longer
 };
 
 // Milliseconds, the median of each call. Each turn begins with a run that does not count, so that
