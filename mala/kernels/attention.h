@@ -67,7 +67,7 @@ struct AttentionOptions {
   bool key_mean = true;              // false: kappa = 1
   std::optional<double> scale = {};  // D^(-1/2) where absent
   double eps = 1e-6;
-  Rope q_rope = {}, k_rope = {};
+  Rope q_rope = {}, k_rope = {};  // of one kind as a rule; each has positions of its own
 };
 
 // Which tokens belong together, where it is not all of a batch entry: either the number of keys

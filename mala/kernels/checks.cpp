@@ -47,10 +47,9 @@ void check_tensor(const char* where, const char* name, const HeadsView<T>& view)
         ", more elements than memory can hold; check its sizes and strides");
 }
 
-void check_dim(const char* where, const char* name, int64_t dim) {
+void check_dim(const char* where, const char* name, int64_t dim, const char* to_try) {
   check(dim % kDimStep == 0 && dim <= kMostDim, where, name, " has head size ", dim,
-        "; it must be a multiple of ", kDimStep, " up to ", kMostDim,
-        ": pad the heads with zeros, or split them");
+        "; it must be a multiple of ", kDimStep, " up to ", kMostDim, ": ", to_try);
 }
 
 // `view` must have the batch, heads and tokens of `like`, and the dim given.
@@ -131,7 +130,8 @@ void check_key_counts(const char* where, std::span<const int64_t> counts, int64_
         " numbers for a batch of ", batch, "; it needs one for each entry");
   for (size_t i = 0; i < counts.size(); ++i) {
     check(counts[i] >= 1 && counts[i] <= keys, where, outside("key_counts", i, counts[i]),
-          "; each must be 1 to ", keys, ", the number of keys: leave empty entries out");
+          "; each must be 1 to ", keys, ", the number of keys",
+          counts[i] == 0 ? ": leave empty entries out" : "");
   }
 }
 
@@ -204,8 +204,11 @@ void check_inputs(const char* where, const AttentionInputs<T>& inputs,
   check(q.batch <= kMostHeads / q.heads, where, "q has ", q.batch, " times ", q.heads,
         " heads, more than have states in memory; check its sizes");
   check_keys(where, inputs);
-  check_dim(where, "q", q.dim);
-  check_dim(where, "v", v.dim);
+  // Zeros would not do for every map: elu1 takes them to 1.
+  check_dim(where, "q", q.dim,
+            "pad q and k with what phi takes to 0 (-1000 for elu1 and exp, 0 for relu and "
+            "identity), and give the scale of the true size");
+  check_dim(where, "v", v.dim, "pad v with zeros, and cut the output");
   if (inputs.local.data) check_shape(where, "local", inputs.local, q, v.dim);
   if (inputs.gate.data) check_shape(where, "gate", inputs.gate, q, v.dim);
   check_options(where, options);

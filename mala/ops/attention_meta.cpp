@@ -24,10 +24,19 @@ void check_groups(const c10::SymInt& heads, const c10::SymInt& kv_heads) {
                   " heads but q has ", heads, "; the heads of k and v must divide those of q");
 }
 
+void check_dim(const char* name, const c10::SymInt& dim) {
+  TORCH_SYM_CHECK((dim % 8).sym_eq(0), "[mala::attention] ", name, " has head size ", dim,
+                  "; it must be a multiple of 8; with real tensors the message says how to pad");
+  TORCH_SYM_CHECK(dim.sym_le(256), "[mala::attention] ", name, " has head size ", dim,
+                  "; it must be 256 or less: split the heads");
+}
+
 void check_all_sizes(const AttentionCall& call) {
   const auto batch = call.q.sym_size(0), heads = call.q.sym_size(1), queries = call.q.sym_size(2);
   const auto dim = call.q.sym_size(3), keys = call.k.sym_size(2), value_dim = call.v.sym_size(3);
   const auto kv_heads = call.k.sym_size(1);
+  check_dim("q", dim);
+  check_dim("v", value_dim);
   check_sizes("k", call.k, {batch, kv_heads, keys, dim});
   check_sizes("v", call.v, {batch, kv_heads, keys, value_dim});
   check_groups(heads, kv_heads);

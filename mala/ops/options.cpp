@@ -63,7 +63,7 @@ void check_table(const Tensor& cos, const Tensor& sin, const Tensor& x) {
   for (const Tensor& table : {cos, sin}) {
     TORCH_CHECK(table.scalar_type() == at::kFloat && table.device() == x.device(),
                 "[mala::attention] rope_table holds ", table.scalar_type(), " on ", table.device(),
-                "; it must be Float on ", x.device(), ", as q");
+                "; it must be float32, whatever the type of q, on ", x.device());
     TORCH_CHECK(table.dim() == 2 && table.sym_size(1) * 2 == x.sym_size(3),
                 "[mala::attention] rope_table has sizes ", table.sym_sizes(),
                 "; it must be (tokens, D / 2) with D = ", x.sym_size(3));
@@ -88,6 +88,19 @@ void check_tables(const AttentionCall& call) {
   for (const size_t side : {0, 1}) {
     const size_t i = table_index(call, side);
     check_table(call.tables()[i], call.tables()[i + 1], side == 0 ? call.q : call.k);
+  }
+}
+
+// What a forgotten `rope` would leave without effect.
+void check_unused(const AttentionCall& call, Rope::Kind rope) {
+  for (const c10::SymInt& width : call.grid_width) {
+    TORCH_CHECK(rope == Rope::Kind::kGrid || width == 0, "[mala::attention] rope is \"", call.rope,
+                "\" but grid_width is given; leave it out, or set rope=\"2d\"");
+  }
+  const bool has_positions = rope == Rope::Kind::kLine || rope == Rope::Kind::kGrid;
+  for (const c10::SymInt& offset : call.rope_offset) {
+    TORCH_CHECK(has_positions || offset == 0, "[mala::attention] rope is \"", call.rope,
+                "\" but rope_offset is given; leave it out, or set rope=\"1d\" or \"2d\"");
   }
 }
 
@@ -136,6 +149,7 @@ void check_options(const AttentionCall& call) {
                   "; give the number of tokens in a row of the image");
     }
   }
+  check_unused(call, rope);
   TORCH_CHECK(rope == Rope::Kind::kGrid || !call.grid_widths, "[mala::attention] rope is \"",
               call.rope, "\" but grid_widths is given; leave it out, or set rope=\"2d\"");
   if (rope == Rope::Kind::kTable) return check_tables(call);

@@ -244,7 +244,7 @@ TEST_P(AttentionLengthsFacts, ScratchDoesNotGrowWithManySequences) {
   EXPECT_EQ(scratch_bytes(100), scratch_bytes(10'000));
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryIsa, AttentionLengthsFacts, testing::ValuesIn(cpu::usable_isas()),
+INSTANTIATE_TEST_SUITE_P(EveryIsa, AttentionLengthsFacts, testing::ValuesIn(test::tested_isas()),
                          isa_name);
 
 }  // namespace

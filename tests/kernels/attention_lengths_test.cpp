@@ -223,7 +223,7 @@ TEST_P(AttentionLengths, Layouts) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryIsa, AttentionLengths, testing::ValuesIn(cpu::usable_isas()),
+INSTANTIATE_TEST_SUITE_P(EveryIsa, AttentionLengths, testing::ValuesIn(test::tested_isas()),
                          isa_name);
 
 }  // namespace

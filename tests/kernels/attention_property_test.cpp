@@ -144,7 +144,7 @@ TEST_P(AttentionProperty, RandomCallsAgreeWithTheDefinition) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryIsa, AttentionProperty, testing::ValuesIn(cpu::usable_isas()),
+INSTANTIATE_TEST_SUITE_P(EveryIsa, AttentionProperty, testing::ValuesIn(test::tested_isas()),
                          isa_name);
 
 }  // namespace

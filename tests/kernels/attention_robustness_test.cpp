@@ -259,9 +259,9 @@ TEST_P(BadNumbers, InAnOutGradientStayInTheRowOfItsQuery) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryIsa, AttentionRobustness, testing::ValuesIn(cpu::usable_isas()),
+INSTANTIATE_TEST_SUITE_P(EveryIsa, AttentionRobustness, testing::ValuesIn(test::tested_isas()),
                          isa_name);
-INSTANTIATE_TEST_SUITE_P(EveryIsa, BadNumbers, testing::ValuesIn(cpu::usable_isas()), isa_name);
+INSTANTIATE_TEST_SUITE_P(EveryIsa, BadNumbers, testing::ValuesIn(test::tested_isas()), isa_name);
 
 }  // namespace
 }  // namespace mala::test

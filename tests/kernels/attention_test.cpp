@@ -309,7 +309,7 @@ TEST_P(Attention, LeavesTheStateInTheDocumentedOrder) {
   EXPECT_LT(relative_error(state, expected), 1e-14);
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryIsa, Attention, testing::ValuesIn(cpu::usable_isas()), isa_name);
+INSTANTIATE_TEST_SUITE_P(EveryIsa, Attention, testing::ValuesIn(test::tested_isas()), isa_name);
 
 }  // namespace
 }  // namespace mala::test

@@ -101,7 +101,7 @@ TEST_P(AttentionTypes, AreTheFloatKernelRoundedOnce) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryIsa, AttentionTypes, testing::ValuesIn(cpu::usable_isas()),
+INSTANTIATE_TEST_SUITE_P(EveryIsa, AttentionTypes, testing::ValuesIn(test::tested_isas()),
                          test::isa_name);
 
 }  // namespace

@@ -39,6 +39,9 @@ WRONG_CALLS = {
     "no keys": (lambda: attention(X, X[:, :, :0], X[:, :, :0]), ["0", "k"]),
     "integers": (lambda: attention(*[X.long()] * 3), ["q is Long", "bfloat16", "float64"]),
     "mixed types": (lambda: attention(X, X.double(), X), ["k is Double", "q is Float"]),
+    "head size, traced": (lambda: attention(*[X[..., :6].to("meta")] * 3), ["head size 6", "of 8"]),
+    "width without rope": (lambda: attention(X, X, X, grid_width=[2, 2]), ['"none"', "grid_width", "2d"]),
+    "offset without rope": (lambda: attention(X, X, X, rope_offset=[2, 2]), ['"none"', "rope_offset"]),
     "mixed devices": (lambda: attention(X, X, X.to("meta")), ["v is Float on meta", "on cpu"]),
     "rule": (
         lambda: attention(X, X, X, rule="malla"),
