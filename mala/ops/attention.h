@@ -35,8 +35,8 @@ struct AttentionArguments {
 };
 
 // q (B, H, N, D), k (B, Hk, M, D), v (B, Hk, M, E) -> (B, H, N, E), where Hk divides H. Any
-// strides, float32, bfloat16, float16 or float64. The same as torch.ops.mala.attention. Throws c10::Error or
-// mala::Error.
+// strides, float32, bfloat16, float16 or float64. The same as torch.ops.mala.attention. Throws
+// c10::Error or mala::Error.
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                      const AttentionArguments& arguments = {});
 

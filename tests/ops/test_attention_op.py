@@ -160,3 +160,15 @@ def test_shares_the_thread_pool_of_torch():
         "after an operator of torch": 2,
         "libgomp": 1,
     }
+
+
+@pytest.mark.parametrize("feature, padding", [("elu1", -1000.0), ("exp", -1000.0), ("relu", 0.0)])
+def test_padding_as_the_message_advises(feature, padding):
+    """A head size of 12, which is refused, through one of 16."""
+    q, k, v = (cases.heads(1, 2, 9, 12) for _ in range(3))
+    with pytest.raises(RuntimeError, match="head size 12.*pad q and k.*-1000"):
+        attention(q, k, v)
+    pad = torch.nn.functional.pad
+    out = attention(pad(q, (0, 4), value=padding), pad(k, (0, 4), value=padding), pad(v, (0, 4)),
+                    feature=feature, scale=12**-0.5)[..., :12]
+    torch.testing.assert_close(out, formula.attention(q, k, v, feature=feature))
