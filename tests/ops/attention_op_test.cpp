@@ -92,6 +92,7 @@ TEST(AttentionOp, PassesEveryOptionOn) {
                                   .rope_offset = {4, 4}};
   const Tensor by_line = attention(x.q, x.k, x.v, arguments);
   arguments.rope = Rope::Kind::kTable;
+  arguments.rope_offset = {0, 0};
   arguments.rope_table = {table_cos, table_sin};
   const Tensor by_table = attention(x.q, x.k, x.v, arguments);
   EXPECT_LT(largest_difference(by_line, by_table), kTolerance);

@@ -87,7 +87,7 @@ WRONG_CALLS = {
     ),
     "double table": (
         lambda: attention(X, X, X, rope="table", rope_table=[TABLE.double()] * 2),
-        ["rope_table holds Double", "must be Float"],
+        ["rope_table holds Double", "must be float32"],
     ),
     "heads that do not divide": (
         lambda: attention(heads(1, 3, 6, 8), X, X),

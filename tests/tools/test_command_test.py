@@ -125,10 +125,17 @@ class Commands(unittest.TestCase):
         self.assertEqual(self.calls.read_text(), "")
 
     def test_demo_builds_and_runs_its_program(self):
-        status, text = self.run_command("demo", "--tokens", "8")
+        status, text = self.run_command("demo")
         self.assertEqual(status, 0, text)
         self.assertIn("--target magnitude_demo", self.calls.read_text())
-        self.assertEqual(text.splitlines()[-1], "shown --tokens 8")
+        self.assertEqual(text.splitlines()[-1].strip(), "shown")
+
+    def test_demo_explains_itself_before_it_does_anything(self):
+        for argument, wanted in (("--help", 0), ("--nonsense", 2)):
+            status, text = self.run_command("demo", argument)
+            self.assertEqual(status, wanted, text)
+            self.assertIn("usage: ./demo", text)
+            self.assertNotIn("shown", text)
 
     def test_demo_stops_at_a_broken_build(self):
         status, text = self.run_command("demo", BREAK="dev")
