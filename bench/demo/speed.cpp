@@ -17,16 +17,18 @@ namespace mala::bench {
 namespace {
 
 constexpr int64_t kFewestTokens = 1024, kMostTokens = 65536;
-constexpr double kLongestRun = 3;  // seconds; softmax stops before it takes longer
+// Seconds that one run of softmax may take: beyond the first it is timed once and not in turns,
+// beyond the second not at all.
+constexpr double kLongRun = 1, kLongestRun = 12;
 
 struct SpeedRow {
   int64_t tokens = 0;
   std::map<std::string, double> us;  // per token, by implementation
 };
 
-SpeedRow measure(int64_t tokens, bool with_softmax) {
-  std::vector<std::string> impls = {"published", "mala"};
-  if (with_softmax) impls.push_back("sdpa");
+// Adds the times of these implementations, measured in turns, to the row.
+void measure(const std::vector<std::string>& impls, const TimingLimits& limits, SpeedRow& row) {
+  const int64_t tokens = row.tokens;
   const std::vector<Contender> contenders =
       make_contenders({.tokens = tokens, .dim = 64}, Pass::kForward, impls);
   std::vector<std::function<void()>> calls;
@@ -35,11 +37,21 @@ SpeedRow measure(int64_t tokens, bool with_softmax) {
           contender.error, " at ", tokens, " tokens, and a wrong result has no speed; run ./test");
     calls.push_back(contender.run);
   }
-  const std::vector<double> ms = time_in_turns(calls, {.repeats = 40, .seconds = 0.3});
-  SpeedRow row{tokens, {}};
+  const std::vector<double> ms = time_in_turns(calls, limits);
   for (size_t i = 0; i < ms.size(); ++i) {
     row.us[contenders[i].impl] = 1e3 * ms[i] / static_cast<double>(tokens);
   }
+}
+
+// `softmax_seconds` is what one run of softmax is expected to take.
+SpeedRow measure_row(int64_t tokens, double softmax_seconds) {
+  const TimingLimits limits{.repeats = 40, .seconds = 0.3};
+  SpeedRow row{tokens, {}};
+  std::vector<std::string> impls = {"published", "mala"};
+  if (softmax_seconds <= kLongRun) impls.push_back("sdpa");
+  measure(impls, limits, row);
+  const bool once = softmax_seconds > kLongRun && softmax_seconds <= kLongestRun;
+  if (once) measure({"sdpa"}, {.repeats = 1}, row);
   return row;
 }
 
@@ -72,8 +84,7 @@ void print_bars(const SpeedRow& row) {
 
 // Four times the last run: twice the tokens.
 double softmax_seconds_next(const SpeedRow& row) {
-  const auto found = row.us.find("sdpa");
-  return found == row.us.end() ? 0 : 4e-6 * found->second * static_cast<double>(row.tokens);
+  return 4e-6 * row.us.at("sdpa") * static_cast<double>(row.tokens);
 }
 
 }  // namespace
@@ -83,19 +94,15 @@ void show_speed() {
       "               microseconds per token                  mala is faster than\n"
       "    tokens     softmax   published      mala          softmax   published");
   SpeedRow row, last_with_softmax;
-  bool with_softmax = true;
-  double stopped_at = 0;
+  double expected = 0;
   for (int64_t tokens = kFewestTokens; tokens <= kMostTokens; tokens *= 2) {
-    const double expected = softmax_seconds_next(row);
-    if (with_softmax && expected > kLongestRun) {
-      with_softmax = false;
-      stopped_at = expected;
-    }
-    row = measure(tokens, with_softmax);
-    if (with_softmax) last_with_softmax = row;
+    expected = row.us.count("sdpa") > 0 ? softmax_seconds_next(row) : 4 * expected;
+    row = measure_row(tokens, expected);
+    if (row.us.count("sdpa") > 0) last_with_softmax = row;
     print_row(row);
   }
-  if (!with_softmax) std::printf("  -: one run would take about %.0f seconds\n", stopped_at);
+  const bool with_softmax = expected <= kLongestRun;
+  if (!with_softmax) std::printf("  -: one run would take about %.0f seconds\n", expected);
   print_bars(last_with_softmax);
   if (!with_softmax) print_bars(row);
 }

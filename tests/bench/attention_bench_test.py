@@ -17,7 +17,7 @@ SMALL = ["--shapes", "1,2,196,32", "--repeats", "2"]
 
 
 def run(*command):
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
 class AttentionBench(unittest.TestCase):
