@@ -17,7 +17,7 @@ struct Span {
 constexpr int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // With fewer units than this, the tokens of each are split; with more, a unit is one task. A part
-// costs the memory of a state, so there are no more of them than it takes to fill the cores.
+// costs the memory of a state, so there are not many more of them.
 constexpr int64_t kManyUnits = 64;
 
 // A sequence's tokens as parts of equal size.
@@ -49,7 +49,7 @@ struct Sequence {
 // The sizes of a call. A unit is one head of keys and values of one sequence, and the `group` of
 // query heads that use it; it has a state of its own.
 struct Plan {
-  int64_t sequences = 0, q_heads = 0, kv_heads = 0, group = 0;
+  int64_t sequences = 0, kv_heads = 0, group = 0;
   StateLayout layout;
 
   int64_t units() const { return sequences * kv_heads; }
@@ -61,7 +61,6 @@ Plan plan_of(const AttentionInputs<T>& inputs) {
   const Lengths& lengths = inputs.lengths;
   const int64_t packed = static_cast<int64_t>(lengths.q_offsets.size()) - 1;
   return {.sequences = packed > 0 ? packed : inputs.q.batch,
-          .q_heads = inputs.q.heads,
           .kv_heads = inputs.k.heads,
           .group = inputs.q.heads / inputs.k.heads,
           .layout = {inputs.q.dim, inputs.v.dim}};
