@@ -1,7 +1,6 @@
 // The public entry: checks everything, once, and calls the kernels.
 #include "mala/kernels/attention.h"
 
-#include <algorithm>
 #include <array>
 #include <initializer_list>
 
@@ -11,63 +10,24 @@
 namespace mala {
 namespace {
 
-template <typename T>
-struct Named {
-  const char* name;
-  HeadsView<T> view;
-};
-
-template <typename T>
-using Tensors = std::span<const Named<T>>;
-
-// The outputs share memory neither with an input nor with each other.
-template <typename T>
-void check_all_apart(const char* where, Tensors<T> outputs, Tensors<const T> inputs) {
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!outputs[i].view.data) continue;
-    for (const Named<const T>& input : inputs) {
-      check_apart(where, outputs[i].name, outputs[i].view, input.name, input.view);
-    }
-    for (size_t j = 0; j < i; ++j) {
-      check_apart<T>(where, outputs[i].name, outputs[i].view, outputs[j].name, outputs[j].view);
-    }
-  }
-}
-
 struct Buffers {
   std::span<const std::byte> state, scratch;
 };
 
-// State and scratch are large enough and share memory with no tensor.
+// State and scratch are large enough and share memory with nothing else.
 template <typename T>
 void check_buffers(const char* where, const AttentionInputs<T>& inputs,
                    const AttentionOptions& options, const Buffers& buffers,
                    std::initializer_list<Tensors<const T>> tensors) {
-  const int64_t packed = static_cast<int64_t>(inputs.lengths.q_offsets.size()) - 1;
+  const int64_t sequences = sequences_of(inputs.lengths.q_offsets, inputs.q.batch);
   check_size(where, "state (in elements)",
              static_cast<int64_t>(buffers.state.size() / sizeof(Compute<T>)),
-             attention_state_size(packed > 0 ? packed : inputs.q.batch, inputs.k.heads,
-                                  inputs.q.dim, inputs.v.dim),
+             attention_state_size(sequences, inputs.k.heads, inputs.q.dim, inputs.v.dim),
              "ask attention_state_size for its size");
   check_size(where, "scratch (in bytes)", static_cast<int64_t>(buffers.scratch.size()),
              cpu::attention_scratch_bytes(inputs, options),
              "ask attention_scratch_bytes after setting the number of threads");
-  for (const Tensors<const T>& some : tensors) {
-    for (const auto& [name, view] : some) {
-      check_buffer_apart(where, "state", buffers.state, name, view);
-      check_buffer_apart(where, "scratch", buffers.scratch, name, view);
-    }
-  }
-}
-
-// A gradient is given exactly where its input is.
-template <typename T>
-void check_tail_gradient(const char* where, const char* name, const HeadsView<T>& gradient,
-                         const HeadsView<const T>& input) {
-  check((gradient.data != nullptr) == (input.data != nullptr), where, name, " is ",
-        gradient.data ? "given" : "missing", " but its input is ", input.data ? "given" : "missing",
-        "; pass both or neither");
-  if (input.data) check_output(where, name, gradient, input, input.dim);
+  check_buffers_apart<T>(where, {{"state", buffers.state}, {"scratch", buffers.scratch}}, tensors);
 }
 
 }  // namespace
@@ -115,10 +75,7 @@ void attention_backward(const AttentionInputs<T>& inputs, const AttentionOptions
       Named<T>{"gradient of v", gradients.v}, Named<T>{"gradient of local", gradients.local},
       Named<T>{"gradient of gate", gradients.gate}};
   check_all_apart<T>(kWhere, outputs, read);
-  std::array<Named<const T>, outputs.size()> written;
-  std::transform(outputs.begin(), outputs.end(), written.begin(), [](const Named<T>& x) {
-    return Named<const T>{x.name, x.view};
-  });
+  const auto written = read_only(outputs);
   check_buffers<T>(kWhere, inputs, options, {std::as_bytes(state), scratch}, {read, written});
   cpu::attention_backward(inputs, options, out_gradient, state, gradients, scratch);
 }

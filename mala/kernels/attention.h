@@ -62,7 +62,7 @@ struct Rope {
 
 struct AttentionOptions {
   Rule rule = Rule::kMala;
-  Norm norm = Norm::kPublished;
+  std::optional<Norm> norm = {};  // where absent: published, but balanced for causal mala
   Feature feature = Feature::kElu1;
   bool key_mean = true;              // false: kappa = 1
   std::optional<double> scale = {};  // D^(-1/2) where absent

@@ -1,13 +1,14 @@
-/* Magnitude-aware linear attention from C: attention.h without templates and exceptions.
+/* Magnitude-aware linear attention from C: attention.h without templates and exceptions. Its causal
+ * form is in causal_c.h, its two halves for tokens in several places in split_c.h.
  *
  * How this interface grows without breaking programs that are already built. The structs that may
  * grow begin with `struct_size`, their size in the header the caller was compiled with. Fields are
  * only ever added at the end, and zero in a new field means what happened before it existed. So an
  * old program runs with a new library (the fields it lacks count as zero), and a new program with
  * an old library as long as it leaves the fields unknown there at zero; otherwise the call is
- * refused and says so. mala_tensor, mala_buffer, mala_integers and mala_rope stay as they are
- * forever. Fields for choices are plain integers and not enums: an unknown value must arrive whole
- * to be refused.
+ * refused and says so. mala_tensor, mala_buffer, mala_integers, mala_rope and mala_causal_state
+ * stay as they are forever. Fields for choices are plain integers and not enums: an unknown value
+ * must arrive whole to be refused.
  *
  * All functions may be called from several threads at once, on different outputs and buffers.
  */
@@ -41,8 +42,14 @@ enum mala_dtype { MALA_FLOAT32 = 0, MALA_FLOAT64 = 1, MALA_BFLOAT16 = 2, MALA_FL
 
 enum mala_rule { MALA_RULE_MALA = 0, MALA_RULE_LINEAR = 1, MALA_RULE_INLINE = 2 };
 
-/* Where the rotation stands: Norm in attention.h says which is for what. */
-enum mala_norm { MALA_NORM_PUBLISHED = 0, MALA_NORM_PRINTED = 1, MALA_NORM_BALANCED = 2 };
+/* Where the rotation stands: Norm in attention.h says which is for what. The default is published,
+ * but balanced for the causal form with the rule mala. */
+enum mala_norm {
+  MALA_NORM_DEFAULT = 0,
+  MALA_NORM_PUBLISHED = 1,
+  MALA_NORM_PRINTED = 2,
+  MALA_NORM_BALANCED = 3
+};
 
 enum mala_feature {
   MALA_FEATURE_ELU1 = 0,

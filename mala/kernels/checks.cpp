@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <ostream>
 
 #include "mala/core/overlap.h"
 
@@ -12,9 +13,18 @@ namespace {
 
 constexpr int64_t kMostDim = 256, kDimStep = 8;
 
+// For messages: written only where one is needed, since every call is checked.
+struct ShapeText {
+  int64_t batch, heads, tokens, dim;
+
+  friend std::ostream& operator<<(std::ostream& out, const ShapeText& x) {
+    return out << "(" << x.batch << ", " << x.heads << ", " << x.tokens << ", " << x.dim << ")";
+  }
+};
+
 template <typename T>
-std::string shape(const HeadsView<T>& view) {
-  return str("(", view.batch, ", ", view.heads, ", ", view.tokens, ", ", view.dim, ")");
+ShapeText shape(const HeadsView<T>& view) {
+  return {view.batch, view.heads, view.tokens, view.dim};
 }
 
 // Sizes whose addresses do not fit into 64 bits come from damaged callers.
@@ -48,8 +58,26 @@ void check_tensor(const char* where, const char* name, const HeadsView<T>& view)
 }
 
 void check_dim(const char* where, const char* name, int64_t dim, const char* to_try) {
-  check(dim % kDimStep == 0 && dim <= kMostDim, where, name, " has head size ", dim,
+  check(dim > 0 && dim % kDimStep == 0 && dim <= kMostDim, where, name, " has head size ", dim,
         "; it must be a multiple of ", kDimStep, " up to ", kMostDim, ": ", to_try);
+}
+
+// Zeros would not do for every map: elu1 takes them to 1.
+void check_compared_dim(const char* where, const char* name, int64_t dim) {
+  check_dim(where, name, dim,
+            "pad q and k with what phi takes to 0 (-1000 for elu1 and exp, 0 for relu and "
+            "identity), and give the scale of the true size");
+}
+
+void check_value_dim(const char* where, int64_t dim) {
+  check_dim(where, "v", dim, "pad v with zeros, and cut the output");
+}
+
+template <typename T>
+void check_most_heads(const char* where, const char* name, const HeadsView<const T>& view) {
+  constexpr int64_t kMostHeads = int64_t{1} << 36;  // their states could not be addressed
+  check(view.batch <= kMostHeads / view.heads, where, name, " has ", view.batch, " times ",
+        view.heads, " heads, more than have states in memory; check its sizes");
 }
 
 // `view` must have the batch, heads and tokens of `like`, and the dim given.
@@ -65,19 +93,31 @@ void check_shape(const char* where, const char* name, const HeadsView<const T>& 
         " to go with the other tensors of the call");
 }
 
+template <typename T>
+void check_values(const char* where, const HeadsView<const T>& v, const HeadsView<const T>& k) {
+  check(v.tokens == k.tokens, where, "v has ", v.tokens, " tokens but k has ", k.tokens,
+        "; every key needs its value");
+  check_shape(where, "v", v, k, v.dim);
+}
+
+template <typename T>
+void check_tail(const char* where, const HeadsView<const T>& local, const HeadsView<const T>& gate,
+                const HeadsView<const T>& q, int64_t value_dim) {
+  if (local.data) check_shape(where, "local", local, q, value_dim);
+  if (gate.data) check_shape(where, "gate", gate, q, value_dim);
+}
+
 // Keys and values go with each other, and their heads with those of the queries.
 template <typename T>
 void check_keys(const char* where, const AttentionInputs<T>& inputs) {
   const HeadsView<const T>&q = inputs.q, &k = inputs.k, &v = inputs.v;
   check(k.dim == q.dim, where, "k has head size ", k.dim, " but q has ", q.dim,
         "; queries and keys are compared, so they need the same");
-  check(v.tokens == k.tokens, where, "v has ", v.tokens, " tokens but k has ", k.tokens,
-        "; every key needs its value");
   check(k.batch == q.batch, where, "k has shape ", shape(k), " but q has ", shape(q),
         "; both need the same batch");
   check(q.heads % k.heads == 0, where, "k has ", k.heads, " heads but q has ", q.heads,
         "; the heads of k and v must divide those of q");
-  check_shape(where, "v", v, k, v.dim);
+  check_values(where, v, k);
 }
 
 void check_table(const char* where, const char* name, const Rope& rope, int64_t tokens,
@@ -109,8 +149,9 @@ void check_rope(const char* where, const char* name, const Rope& rope, int64_t t
 void check_options(const char* where, const AttentionOptions& options) {
   check(options.rule >= Rule::kMala && options.rule <= Rule::kInline, where, "rule ",
         static_cast<int>(options.rule), " is unknown; use mala, linear or inline");
-  check(options.norm >= Norm::kPublished && options.norm <= Norm::kBalanced, where, "norm ",
-        static_cast<int>(options.norm), " is unknown; use published, printed or balanced");
+  const Norm norm = options.norm.value_or(Norm::kPublished);
+  check(norm >= Norm::kPublished && norm <= Norm::kBalanced, where, "norm ", static_cast<int>(norm),
+        " is unknown; use published, printed or balanced");
   check(options.feature >= Feature::kElu1 && options.feature <= Feature::kIdentity, where,
         "feature ", static_cast<int>(options.feature),
         " is unknown; use elu1, relu, exp or identity");
@@ -120,9 +161,17 @@ void check_options(const char* where, const AttentionOptions& options) {
         "; it must be finite and not negative, such as 1e-6");
 }
 
-std::string outside(const char* name, size_t i, int64_t value) {
-  return str(name, "[", i, "] is ", value);
-}
+struct ElementText {
+  const char* name;
+  size_t index;
+  int64_t value;
+
+  friend std::ostream& operator<<(std::ostream& out, const ElementText& x) {
+    return out << x.name << "[" << x.index << "] is " << x.value;
+  }
+};
+
+ElementText outside(const char* name, size_t i, int64_t value) { return {name, i, value}; }
 
 void check_key_counts(const char* where, std::span<const int64_t> counts, int64_t batch,
                       int64_t keys) {
@@ -159,29 +208,58 @@ void check_widths(const char* where, const char* name, std::span<const int64_t> 
   }
 }
 
+void check_packed_batch(const char* where, int64_t batch) {
+  check(batch == 1, where, "packed sequences came in a batch of ", batch,
+        "; they must stand one after the other in a batch of 1");
+}
+
+// Key counts, where there are any, fit the keys and come without offsets.
+template <typename T>
+void check_spare_keys(const char* where, const Lengths& lengths, bool packed,
+                      const HeadsView<const T>& k) {
+  if (lengths.key_counts.empty()) return;
+  check(!packed, where,
+        "key_counts came with offsets; packed sequences have no spare keys: "
+        "pass one or the other");
+  check_key_counts(where, lengths.key_counts, k.batch, k.tokens);
+}
+
+// The lengths of one side of a call, and what messages call them.
+struct Side {
+  std::span<const int64_t> offsets, widths;
+  const char *offsets_name, *widths_name;
+};
+
+Side query_side(const Lengths& lengths) {
+  return {lengths.q_offsets, lengths.q_widths, "q_offsets", "q_widths"};
+}
+Side key_side(const Lengths& lengths) {
+  return {lengths.k_offsets, lengths.k_widths, "k_offsets", "k_widths"};
+}
+
+// Returns the number of sequences.
+template <typename T>
+int64_t check_side(const char* where, const Side& side, const HeadsView<const T>& tokens) {
+  if (!side.offsets.empty()) {
+    check_packed_batch(where, tokens.batch);
+    check_offsets(where, side.offsets_name, side.offsets, tokens.tokens);
+  }
+  const int64_t sequences = sequences_of(side.offsets, tokens.batch);
+  check_widths(where, side.widths_name, side.widths, sequences);
+  return sequences;
+}
+
 template <typename T>
 void check_lengths(const char* where, const AttentionInputs<T>& inputs) {
   const Lengths& lengths = inputs.lengths;
   const bool packed = !lengths.q_offsets.empty() || !lengths.k_offsets.empty();
-  if (!lengths.key_counts.empty()) {
-    check(!packed, where,
-          "key_counts came with offsets; packed sequences have no spare keys: "
-          "pass one or the other");
-    check_key_counts(where, lengths.key_counts, inputs.k.batch, inputs.k.tokens);
-  }
-  if (packed) {
-    check(inputs.q.batch == 1, where, "packed sequences came in a batch of ", inputs.q.batch,
-          "; they must stand one after the other in a batch of 1");
-    check(lengths.q_offsets.size() == lengths.k_offsets.size(), where, "q_offsets has ",
-          lengths.q_offsets.size(), " numbers but k_offsets ", lengths.k_offsets.size(),
-          "; both need one more than there are sequences");
-    check_offsets(where, "q_offsets", lengths.q_offsets, inputs.q.tokens);
-    check_offsets(where, "k_offsets", lengths.k_offsets, inputs.k.tokens);
-  }
-  const int64_t sequences =
-      packed ? static_cast<int64_t>(lengths.q_offsets.size()) - 1 : inputs.q.batch;
-  check_widths(where, "q_widths", lengths.q_widths, sequences);
-  check_widths(where, "k_widths", lengths.k_widths, sequences);
+  check_spare_keys(where, lengths, packed, inputs.k);
+  if (packed) check_packed_batch(where, inputs.q.batch);
+  check(lengths.q_offsets.size() == lengths.k_offsets.size(), where, "q_offsets has ",
+        lengths.q_offsets.size(), " numbers but k_offsets ", lengths.k_offsets.size(),
+        "; both need one more than there are sequences");
+  check_side(where, query_side(lengths), inputs.q);
+  check_side(where, key_side(lengths), inputs.k);
 }
 
 int64_t longest(std::span<const int64_t> offsets, int64_t tokens) {
@@ -189,6 +267,23 @@ int64_t longest(std::span<const int64_t> offsets, int64_t tokens) {
   int64_t most = 0;
   for (size_t i = 1; i < offsets.size(); ++i) most = std::max(most, offsets[i] - offsets[i - 1]);
   return most;
+}
+
+// The state of all keys: a number of keys for each sequence, and sums for each of its heads.
+template <typename T>
+void check_total(const char* where, const TotalState<T>& state, int64_t sequences, int64_t dim,
+                 int64_t value_dim) {
+  constexpr int64_t kMostKeys = int64_t{1} << 40;
+  const std::span<const int64_t> counts = state.key_counts;
+  check(static_cast<int64_t>(counts.size()) == sequences, where, "the state's key_counts has ",
+        counts.size(), " numbers for ", sequences, " sequences; it needs one for each");
+  for (size_t i = 0; i < counts.size(); ++i) {
+    check(counts[i] >= 1 && counts[i] < kMostKeys, where,
+          outside("the state's key_counts", i, counts[i]),
+          "; each must be 1 to 2^40: add the numbers of keys of all callers, as their sums");
+  }
+  check_state_size(where, "state", static_cast<int64_t>(state.sums.size()),
+                   attention_state_size(sequences, state.heads, dim, value_dim));
 }
 
 }  // namespace
@@ -200,17 +295,11 @@ void check_inputs(const char* where, const AttentionInputs<T>& inputs,
   check_tensor(where, "q", q);
   check_tensor(where, "k", k);
   check_tensor(where, "v", v);
-  constexpr int64_t kMostHeads = int64_t{1} << 36;  // their states could not be addressed
-  check(q.batch <= kMostHeads / q.heads, where, "q has ", q.batch, " times ", q.heads,
-        " heads, more than have states in memory; check its sizes");
+  check_most_heads(where, "q", q);
   check_keys(where, inputs);
-  // Zeros would not do for every map: elu1 takes them to 1.
-  check_dim(where, "q", q.dim,
-            "pad q and k with what phi takes to 0 (-1000 for elu1 and exp, 0 for relu and "
-            "identity), and give the scale of the true size");
-  check_dim(where, "v", v.dim, "pad v with zeros, and cut the output");
-  if (inputs.local.data) check_shape(where, "local", inputs.local, q, v.dim);
-  if (inputs.gate.data) check_shape(where, "gate", inputs.gate, q, v.dim);
+  check_compared_dim(where, "q", q.dim);
+  check_value_dim(where, v.dim);
+  check_tail(where, inputs.local, inputs.gate, q, v.dim);
   check_options(where, options);
   check_lengths(where, inputs);
   const Lengths& lengths = inputs.lengths;
@@ -218,6 +307,44 @@ void check_inputs(const char* where, const AttentionInputs<T>& inputs,
              !lengths.q_widths.empty());
   check_rope(where, "k_rope", options.k_rope, longest(lengths.k_offsets, k.tokens), q.dim,
              !lengths.k_widths.empty());
+}
+
+template <typename T>
+void check_keys_inputs(const char* where, const KeysInputs<T>& inputs,
+                       const AttentionOptions& options) {
+  const HeadsView<const T>&k = inputs.k, &v = inputs.v;
+  const Lengths& lengths = inputs.lengths;
+  check_tensor(where, "k", k);
+  check_tensor(where, "v", v);
+  check_most_heads(where, "k", k);
+  check_values(where, v, k);
+  check_compared_dim(where, "k", k.dim);
+  check_value_dim(where, v.dim);
+  check_options(where, options);
+  check_spare_keys(where, lengths, !lengths.k_offsets.empty(), k);
+  check_side(where, key_side(lengths), k);
+  check_rope(where, "k_rope", options.k_rope, longest(lengths.k_offsets, k.tokens), k.dim,
+             !lengths.k_widths.empty());
+}
+
+template <typename T>
+void check_queries_inputs(const char* where, const QueriesInputs<T>& inputs,
+                          const AttentionOptions& options, const TotalState<T>& state,
+                          int64_t value_dim) {
+  const HeadsView<const T>& q = inputs.q;
+  const Lengths& lengths = inputs.lengths;
+  check_tensor(where, "q", q);
+  check_most_heads(where, "q", q);
+  check(state.heads > 0 && q.heads % state.heads == 0, where, "the state has ", state.heads,
+        " heads but q has ", q.heads, "; the heads of k and v must divide those of q");
+  check_compared_dim(where, "q", q.dim);
+  check_value_dim(where, value_dim);
+  check_tail(where, inputs.local, inputs.gate, q, value_dim);
+  check_options(where, options);
+  const int64_t sequences = check_side(where, query_side(lengths), q);
+  check_total(where, state, sequences, q.dim, value_dim);
+  check_rope(where, "q_rope", options.q_rope, longest(lengths.q_offsets, q.tokens), q.dim,
+             !lengths.q_widths.empty());
 }
 
 template <typename T>
@@ -237,37 +364,25 @@ void check_output(const char* where, const char* name, const HeadsView<T>& outpu
 }
 
 template <typename T>
-void check_apart(const char* where, const char* name, const HeadsView<T>& output,
-                 const char* other_name, const HeadsView<const T>& other) {
-  check(!other.data || !overlap(footprint(output), footprint(other)), where, name,
-        " shares memory with ", other_name,
-        ", which the call still needs; write to a tensor of its own");
-}
-
-template <typename T>
-void check_buffer_apart(const char* where, const char* name, std::span<const std::byte> buffer,
-                        const char* other_name, const HeadsView<const T>& other) {
-  const auto begin = reinterpret_cast<uintptr_t>(buffer.data());
-  const ByteRange bytes{begin, begin + buffer.size()};
-  check(!other.data || !bytes.overlaps(byte_range(footprint(other))), where, name,
-        " shares memory with ", other_name, "; give it a buffer of its own");
-}
-
-void check_size(const char* where, const char* name, int64_t came, int64_t needed,
-                const char* to_try) {
-  check(came >= needed, where, name, " has ", came, " but ", needed, " are needed; ", to_try);
+void check_tail_gradient(const char* where, const char* name, const HeadsView<T>& gradient,
+                         const HeadsView<const T>& input) {
+  check((gradient.data != nullptr) == (input.data != nullptr), where, name, " is ",
+        gradient.data ? "given" : "missing", " but its input is ", input.data ? "given" : "missing",
+        "; pass both or neither");
+  if (input.data) check_output(where, name, gradient, input, input.dim);
 }
 
 #define MALA_INSTANTIATE(T)                                                                    \
   template void check_inputs(const char*, const AttentionInputs<T>&, const AttentionOptions&); \
+  template void check_keys_inputs(const char*, const KeysInputs<T>&, const AttentionOptions&); \
+  template void check_queries_inputs(const char*, const QueriesInputs<T>&,                     \
+                                     const AttentionOptions&, const TotalState<T>&, int64_t);  \
   template void check_input_like(const char*, const char*, const HeadsView<const T>&,          \
                                  const HeadsView<const T>&, int64_t);                          \
   template void check_output(const char*, const char*, const HeadsView<T>&,                    \
                              const HeadsView<const T>&, int64_t);                              \
-  template void check_apart(const char*, const char*, const HeadsView<T>&, const char*,        \
-                            const HeadsView<const T>&);                                        \
-  template void check_buffer_apart(const char*, const char*, std::span<const std::byte>,       \
-                                   const char*, const HeadsView<const T>&)
+  template void check_tail_gradient(const char*, const char*, const HeadsView<T>&,             \
+                                    const HeadsView<const T>&)
 MALA_INSTANTIATE(float);
 MALA_INSTANTIATE(double);
 MALA_INSTANTIATE(BFloat16);

@@ -6,6 +6,12 @@
 
 namespace mala {
 
+// The rotated scores of text do not cancel s: only the balanced norm suits a causal mala.
+inline Norm norm_of(const AttentionOptions& options, bool causal) {
+  const bool balanced = causal && options.rule == Rule::kMala;
+  return options.norm.value_or(balanced ? Norm::kBalanced : Norm::kPublished);
+}
+
 template <typename T>
 struct RuleTerms {
   T gain, gain_slope;

@@ -79,10 +79,12 @@ TEST(AttentionC, EveryOptionArrives) {
 TEST(AttentionC, RulesNormsAndFeaturesAreNumberedAsInCpp) {
   constexpr Rule kRules[] = {Rule::kMala, Rule::kLinear, Rule::kInline};
   constexpr Norm kNorms[] = {Norm::kPublished, Norm::kPrinted, Norm::kBalanced};
+  constexpr int32_t kCNorms[] = {MALA_NORM_PUBLISHED, MALA_NORM_PRINTED, MALA_NORM_BALANCED};
   constexpr Feature kFeatures[] = {Feature::kElu1, Feature::kRelu, Feature::kExp};
   for (int32_t i = 0; i < 3; ++i) {
     mala_options c_options = mala_options_default();
-    c_options.rule = c_options.norm = c_options.feature = i;
+    c_options.rule = c_options.feature = i;
+    c_options.norm = kCNorms[i];
     AttentionOptions options;
     options.rule = kRules[i];
     options.norm = kNorms[i];
@@ -90,6 +92,16 @@ TEST(AttentionC, RulesNormsAndFeaturesAreNumberedAsInCpp) {
     expect_same<double>(c_options, options);
   }
   EXPECT_EQ(static_cast<int>(MALA_FEATURE_IDENTITY), static_cast<int>(Feature::kIdentity));
+}
+
+TEST(AttentionC, NoNormIsThePublishedOne) {
+  static_assert(MALA_NORM_DEFAULT == 0);
+  mala_options options = mala_options_default();
+  options.q_rope.kind = options.k_rope.kind = MALA_ROPE_LINE;
+  AttentionOptions published;
+  published.norm = Norm::kPublished;
+  published.q_rope = published.k_rope = Rope::line();
+  expect_same<float>(options, published);
 }
 
 TEST(AttentionC, NarrowTypesAreNumberedAsInCpp) {
@@ -182,7 +194,9 @@ TEST(AttentionC, RefusesUnknownChoices) {
   expect_refused(call, "options.rule is 3, 0 to 2" + advice);
   call.options = mala_options_default();
   call.options.norm = -1;
-  expect_refused(call, "options.norm is -1, 0 to 2" + advice);
+  expect_refused(call, "options.norm is -1, 0 to 3" + advice);
+  call.options.norm = 4;
+  expect_refused(call, "options.norm is 4, 0 to 3" + advice);
   call.options = mala_options_default();
   call.options.feature = 4;
   expect_refused(call, "options.feature is 4, 0 to 3" + advice);

@@ -8,7 +8,7 @@
 #include "mala/kernels/attention.h"
 #include "tests/support/attention_problem.h"
 #include "tests/support/compare.h"
-#include "tests/support/every_isa.h"
+#include "tests/support/every_implementation.h"
 
 namespace mala::test {
 namespace {
@@ -17,43 +17,18 @@ namespace {
 template <typename T>
 constexpr double kRounding = 100 * std::numeric_limits<T>::epsilon();
 
-const char* const kDefinition = "definition";
-
-// The definition, then every instruction set.
-class AttentionFacts : public testing::TestWithParam<std::string> {
+class AttentionFacts : public ImplementationTest {
  protected:
-  void SetUp() override {
-    before_ = cpu::current_isa();
-    if (GetParam() != kDefinition) cpu::use_isa(GetParam());
-  }
-  void TearDown() override { cpu::use_isa(before_); }
-
   template <typename T>
   AttentionResults run(const AttentionProblem<T>& problem) {
-    return GetParam() == kDefinition ? run_reference(problem) : run_kernels(problem);
+    return is_definition() ? run_reference(problem) : run_kernels(problem);
   }
 
   template <typename T>
   std::vector<double> run_out(const AttentionCase& c) {
     return run(AttentionProblem<T>(c)).out;
   }
-
- private:
-  std::string before_;
-  ThreadCount one_thread_{1};
 };
-
-std::vector<std::string> implementations() {
-  std::vector<std::string> names = cpu::usable_isas();
-  names.insert(names.begin(), kDefinition);
-  return names;
-}
-
-template <typename Check>
-void in_each_type(Check&& check) {
-  check(float{});
-  check(double{});
-}
 
 AttentionCase usual_case(Rule rule, Norm norm, Rope::Kind kind) {
   AttentionCase c{.heads = 2, .queries = 21, .keys = 34, .dim = 32, .value_dim = 24};

@@ -1,8 +1,6 @@
 // What lengths and groups must not change, bit by bit, and what may not be read, for every
 // instruction set.
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +8,7 @@
 #include "tests/support/attention_problem.h"
 #include "tests/support/compare.h"
 #include "tests/support/every_isa.h"
+#include "tests/support/fenced_rows.h"
 #include "tests/support/sequences.h"
 
 namespace mala::test {
@@ -84,33 +83,6 @@ TEST_P(AttentionLengthsFacts, WhatIsBeyondTheCountDoesNotMatter) {
   }
 }
 
-// Rows of which the first can be read, up to the last byte, and the others cannot.
-class FencedRows {
- public:
-  FencedRows(const std::vector<double>& readable, int64_t rows, int64_t dim) : dim_(dim) {
-    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    const size_t bytes = readable.size() * sizeof(float), open = (bytes + page - 1) / page * page;
-    size_ = open + rows * dim * sizeof(float);
-    base_ = mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (base_ == MAP_FAILED || mprotect(base_, open, PROT_READ | PROT_WRITE) != 0)
-      throw Error(str("no fence of ", size_, " bytes could be made"));
-    first_ = reinterpret_cast<float*>(static_cast<std::byte*>(base_) + open - bytes);
-    std::copy(readable.begin(), readable.end(), first_);
-  }
-  ~FencedRows() { munmap(base_, size_); }
-  FencedRows(const FencedRows&) = delete;
-
-  HeadsView<const float> view(int64_t rows) const {
-    return dense_heads<const float>(first_, 1, 1, rows, dim_);
-  }
-
- private:
-  int64_t dim_;
-  size_t size_;
-  void* base_;
-  float* first_;
-};
-
 // A read beyond the count would end this test.
 TEST_P(AttentionLengthsFacts, KeysBeyondTheCountNeedNoMemory) {
   constexpr int64_t kKeys = 700;
@@ -119,8 +91,8 @@ TEST_P(AttentionLengthsFacts, KeysBeyondTheCountNeedNoMemory) {
     const AttentionProblem<float> problem(c);
     const FencedRows k(problem.k.values(), kKeys, c.dim), v(problem.v.values(), kKeys, c.value_dim);
     AttentionInputs<float> inputs = problem.inputs();
-    inputs.k = k.view(kKeys);
-    inputs.v = v.view(kKeys);
+    inputs.k = k.view();
+    inputs.v = v.view();
     inputs.lengths.key_counts = std::span(&counted, 1);
     Tensor<float> out(problem.out_shape(), Layout::kDense), dq(problem.q.shape(), Layout::kDense),
         dk({1, 1, kKeys, c.dim}, Layout::kDense), dv({1, 1, kKeys, c.value_dim}, Layout::kDense);

@@ -2,12 +2,13 @@
 // form against its bidirectional form on every prefix; with groups of heads and lengths, too.
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <algorithm>
 #include <functional>
 
 #include "mala/kernels/reference/attention.h"
 #include "tests/support/attention_problem.h"
 #include "tests/support/compare.h"
+#include "tests/support/finite_differences.h"
 #include "tests/support/sequences.h"
 #include "tests/support/weight_matrix.h"
 
@@ -16,10 +17,6 @@ namespace {
 
 // Double has 16 digits, sums here are short, and s up to 60 takes two digits from their difference.
 constexpr double kEqual = 1e-12;
-
-// Differences of fourth order with this step are good to about step^4 and 1e-16 / step.
-constexpr double kStep = 1e-3;
-constexpr double kDifferenceError = 1e-8;
 
 constexpr std::array kForms{Form::kBidirectional, Form::kCausal};
 
@@ -31,8 +28,7 @@ AttentionCase full_case(Form form) {
   return c;
 }
 
-// The same with groups of heads, and with key counts (NaN beyond them) or packed sequences. The
-// causal form has no key counts.
+// The same with groups of heads, and with key counts (NaN beyond them) or packed sequences.
 std::vector<AttentionCase> cases_with_lengths(Form form) {
   AttentionCase grouped = full_case(form);
   grouped.batch = 1;
@@ -48,24 +44,16 @@ std::vector<AttentionCase> cases_with_lengths(Form form) {
   counted.group = 2;
   counted.lengths.key_counts = {5, 1, counted.keys};
   counted.lengths.q_widths = {2, 5, 4};
-  if (form == Form::kCausal) return {grouped, packed};
   return {grouped, packed, counted};
 }
 
 // Calls visit for every rule, norm, feature, RoPE and key_mean.
 void each_option(AttentionCase c, const std::function<void(const AttentionCase&)>& visit) {
-  for (const Rule rule : kRules)
-    for (const Norm norm : kNorms)
-      for (const Feature feature : kFeatures)
-        for (const Rope::Kind kind : kRopeKinds)
-          for (const bool key_mean : {true, false}) {
-            c.options = options_of(rule, norm, feature);
-            c.options.key_mean = key_mean;
-            c.options.q_rope = some_rope(kind, 3);
-            c.options.k_rope = some_rope(kind, 1);
-            ++c.seed;
-            visit(c);
-          }
+  for (const AttentionOptions& options : every_option(3, 1)) {
+    c.options = options;
+    ++c.seed;
+    visit(c);
+  }
 }
 
 void expect_the_weight_matrix(const AttentionCase& c, Form form) {
@@ -103,70 +91,31 @@ TEST(Reference, EqualsTheWeightMatrixForEveryScaleAndEps) {
 }
 
 // sum(out * g), of which run_reference gives the gradients.
-double loss(const AttentionProblem<double>& problem, Form form) {
-  const std::vector<double> out = run_reference(problem, form, Pass::kForward).out;
-  const std::vector<double> g = problem.out_gradient.values();
-  double sum = 0;
-  for (size_t i = 0; i < out.size(); ++i) sum += out[i] * g[i];
-  return sum;
-}
-
-// The slope of the loss when `x`, a tensor of the problem, moves along `direction`.
-double difference(AttentionProblem<double>& problem, Tensor<double>& x,
-                  const std::vector<double>& direction, Form form) {
-  const std::vector<double> start = x.values();
-  auto loss_at = [&](double step) {
-    std::vector<double> moved = start;
-    for (size_t i = 0; i < moved.size(); ++i) moved[i] += step * direction[i];
-    x.set_values(moved);
-    return loss(problem, form);
+Loss loss_of(const AttentionProblem<double>& problem, Form form) {
+  return [&problem, form] {
+    return dot(run_reference(problem, form, Pass::kForward).out, problem.out_gradient.values());
   };
-  const double near = loss_at(kStep) - loss_at(-kStep);
-  const double far = loss_at(2 * kStep) - loss_at(-2 * kStep);
-  x.set_values(start);
-  return (8 * near - far) / (12 * kStep);
 }
 
-// The five inputs of a problem beside the gradients the definition gives for them.
-struct InputGradient {
-  const char* name;
-  Tensor<double>* input;
-  const std::vector<double>* gradient;
-};
-
-std::vector<InputGradient> input_gradients(AttentionProblem<double>& p, const AttentionResults& r) {
-  std::vector<InputGradient> pairs{{"q", &p.q, &r.q}, {"k", &p.k, &r.k}, {"v", &p.v, &r.v}};
-  if (p.local.exists()) pairs.push_back({"local", &p.local, &r.local});
-  if (p.gate.exists()) pairs.push_back({"gate", &p.gate, &r.gate});
-  return pairs;
+// The inputs of a problem with the gradients that the definition gives for them.
+std::vector<Variable> variables(AttentionProblem<double>& p, Form form) {
+  avoid_kinks(p.q);
+  avoid_kinks(p.k);
+  const AttentionResults r = run_reference(p, form);
+  std::vector<Variable> all{tensor_variable("q", p.q, r.q), tensor_variable("k", p.k, r.k),
+                            tensor_variable("v", p.v, r.v)};
+  if (p.local.exists()) all.push_back(tensor_variable("local", p.local, r.local));
+  if (p.gate.exists()) all.push_back(tensor_variable("gate", p.gate, r.gate));
+  return all;
 }
 
-// Moves numbers off zero, where relu and elu1 have kinks that differences would straddle.
-void avoid_kinks(Tensor<double>& x) {
-  std::vector<double> values = x.values();
-  for (double& value : values) value += value > 0 ? 0.05 : -0.05;
-  x.set_values(values);
+std::string describe(const AttentionProblem<double>& problem, Form form) {
+  return (form == Form::kCausal ? "causal, " : "") + describe(problem.about);
 }
 
-void expect_slope(AttentionProblem<double>& problem, const InputGradient& x,
-                  const std::vector<double>& direction, Form form) {
-  double expected = 0;
-  for (size_t i = 0; i < direction.size(); ++i) expected += direction[i] * (*x.gradient)[i];
-  const double slope = difference(problem, *x.input, direction, form);
-  EXPECT_NEAR(slope, expected, kDifferenceError * std::max(1.0, std::abs(expected)))
-      << x.name << ", causal " << (form == Form::kCausal) << ", " << describe(problem.about);
-}
-
-// Each tensor along a random direction, in which no element can hide.
 void expect_gradients(AttentionProblem<double>& problem, Form form, Random& random) {
-  avoid_kinks(problem.q);
-  avoid_kinks(problem.k);
-  const AttentionResults results = run_reference(problem, form);
-  for (const InputGradient& x : input_gradients(problem, results)) {
-    std::vector<double> direction(x.gradient->size());
-    for (double& d : direction) d = random.uniform(-1, 1);
-    expect_slope(problem, x, direction, form);
-  }
+  for (const Variable& x : variables(problem, form))
+    expect_slope(loss_of(problem, form), x, random, describe(problem, form));
 }
 
 TEST(Reference, GradientsAreFiniteDifferences) {
@@ -212,16 +161,8 @@ TEST(Reference, GradientsOfPrintedWithSmallEps) {
 }
 
 void expect_every_element(AttentionProblem<double>& problem, Form form) {
-  avoid_kinks(problem.q);
-  avoid_kinks(problem.k);
-  const AttentionResults results = run_reference(problem, form);
-  for (const InputGradient& x : input_gradients(problem, results)) {
-    for (size_t i = 0; i < x.gradient->size(); ++i) {
-      std::vector<double> direction(x.gradient->size());
-      direction[i] = 1;
-      expect_slope(problem, x, direction, form);
-    }
-  }
+  for (const Variable& x : variables(problem, form))
+    expect_every_slope(loss_of(problem, form), x, describe(problem, form));
 }
 
 // Element by element for each rule and norm, so that a wrong one is named.
@@ -264,16 +205,7 @@ TEST(Reference, ASequenceAloneIsThatSequenceAmongOthers) {
     const AttentionResults together = run_reference(all);
     for (int64_t s = 0; s < c.sequences(); ++s) {
       AttentionProblem<double> alone(sequence_case(c, s));
-      const AttentionResults inputs =
-          sequence_results({all.out_gradient.values(), all.q.values(), all.k.values(),
-                            all.v.values(), all.local.values(), all.gate.values()},
-                           c, s);
-      alone.out_gradient.set_values(inputs.out);
-      alone.q.set_values(inputs.q);
-      alone.k.set_values(inputs.k);
-      alone.v.set_values(inputs.v);
-      alone.local.set_values(inputs.local);
-      alone.gate.set_values(inputs.gate);
+      take_sequence(all, s, alone);
       EXPECT_TRUE(same_bits(run_reference(alone), sequence_results(together, c, s)))
           << "sequence " << s << " of " << describe(c);
     }

@@ -27,7 +27,8 @@ std::string describe(const AttentionOptions& o) {
   static const char* const kRuleNames[] = {"mala", "linear", "inline"};
   static const char* const kNormNames[] = {"published", "printed", "balanced"};
   static const char* const kFeatureNames[] = {"elu1", "relu", "exp", "identity"};
-  return str(kRuleNames[static_cast<int>(o.rule)], " ", kNormNames[static_cast<int>(o.norm)], " ",
+  return str(kRuleNames[static_cast<int>(o.rule)], " ",
+             o.norm ? kNormNames[static_cast<int>(*o.norm)] : "default", " ",
              kFeatureNames[static_cast<int>(o.feature)], " key_mean=", o.key_mean,
              " scale=", o.scale ? str(*o.scale) : "default", " eps=", o.eps,
              " q_rope=", describe(o.q_rope), " k_rope=", describe(o.k_rope));
@@ -89,6 +90,21 @@ void AttentionCase::set_output_layouts(Layout layout) {
 
 Rope some_rope(Rope::Kind kind, int64_t offset) {
   return {.kind = kind, .offset = kind == Rope::Kind::kTable ? 0 : offset, .width = 3};
+}
+
+std::vector<AttentionOptions> every_option(int64_t q_offset, int64_t k_offset) {
+  std::vector<AttentionOptions> all;
+  for (const Rule rule : kRules)
+    for (const Norm norm : kNorms)
+      for (const Feature feature : kFeatures)
+        for (const Rope::Kind kind : kRopeKinds)
+          for (const bool key_mean : {true, false}) {
+            AttentionOptions& options = all.emplace_back(options_of(rule, norm, feature));
+            options.key_mean = key_mean;
+            options.q_rope = some_rope(kind, q_offset);
+            options.k_rope = some_rope(kind, k_offset);
+          }
+  return all;
 }
 
 AttentionCase well_conditioned(AttentionCase c) {

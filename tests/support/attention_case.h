@@ -34,7 +34,8 @@ struct AttentionCase {
   int64_t misalign = 0;  // elements, of every tensor, the state and the scratch
   uint64_t seed = 1;
   double q_low = -1, q_high = 1, k_low = -1, k_high = 1;
-  double table_angle = 3;  // largest angle of a random table
+  double table_angle = 3;   // largest angle of a random table
+  int64_t table_spare = 1;  // rows of it beyond those that the tokens need
 
   int64_t kv_heads() const { return heads / group; }
   bool packed() const { return !lengths.q_offsets.empty(); }
@@ -66,6 +67,9 @@ inline AttentionOptions options_of(Rule rule, Norm norm, Feature feature = Featu
 
 // A rotation of this kind with small numbers in it, offsets included.
 Rope some_rope(Rope::Kind kind, int64_t offset);
+
+// Every rule, norm, feature, RoPE and key_mean.
+std::vector<AttentionOptions> every_option(int64_t q_offset, int64_t k_offset);
 
 // The same case with data on which float results can be expected to be exact to a few roundings:
 // positive where the features are the numbers themselves, and for `printed` with RoPE an eps so

@@ -5,18 +5,11 @@
 #include <cmath>
 
 #include "mala/kernels/reference/attention.h"
+#include "mala/kernels/reference/causal.h"
+#include "tests/support/reference_tensors.h"
 
 namespace mala::test {
 namespace {
-
-// The same numbers as doubles, in the simplest layout.
-template <typename T>
-Tensor<double> as_doubles(const Tensor<T>& x) {
-  if (!x.exists()) return {};
-  Tensor<double> copy(x.shape(), Layout::kDense);
-  copy.set_values(x.values());
-  return copy;
-}
 
 // The tokens of the longest sequence.
 int64_t longest(const std::vector<int64_t>& offsets, int64_t tokens) {
@@ -70,12 +63,12 @@ void AttentionProblem<T>::spoil_uncounted(Tensor<T>& x, Slot slot) const {
   }
 }
 
-// One row more than there are tokens, and two unused numbers after each row.
+// With two unused numbers after each row.
 template <typename T>
 void AttentionProblem<T>::fill_table(Rope& rope, std::vector<float>& table, int64_t tokens,
                                      uint64_t seed) const {
   if (rope.kind != Rope::Kind::kTable) return;
-  const int64_t rows = tokens + 1, stride = about.dim / 2 + 2;
+  const int64_t rows = tokens + about.table_spare, stride = about.dim / 2 + 2;
   table.assign(2 * rows * stride, guard_word<float>());
   Random random(seed);
   for (int64_t row = 0; row < rows; ++row) {
@@ -95,29 +88,25 @@ AttentionInputs<T> AttentionProblem<T>::inputs() const {
 
 template <typename T>
 AttentionResults run_reference(const AttentionProblem<T>& problem, Form form, Pass pass) {
-  const Tensor<double> q = as_doubles(problem.q), k = as_doubles(problem.k),
-                       v = as_doubles(problem.v), local = as_doubles(problem.local),
-                       gate = as_doubles(problem.gate), g = as_doubles(problem.out_gradient);
-  const AttentionInputs<double> inputs{q.view(),     k.view(),    v.view(),
-                                       local.view(), gate.view(), problem.about.lengths.view()};
+  ReferenceTensors x(problem);
+  const AttentionOptions& options = problem.options;
   const bool causal = form == Form::kCausal;
-
-  Tensor<double> out(problem.out_shape(), Layout::kDense);
-  (causal ? reference::causal_attention_forward : reference::attention_forward)(
-      inputs, problem.options, out.view());
-  if (pass == Pass::kForward) return {.out = out.values()};
-
-  Tensor<double> dq = q, dk = k, dv = v, dlocal = local, dgate = gate;
-  const AttentionGradients<double> gradients{dq.view(), dk.view(), dv.view(), dlocal.view(),
-                                             dgate.view()};
-  (causal ? reference::causal_attention_backward : reference::attention_backward)(
-      inputs, problem.options, g.view(), gradients);
-  return {out.values(), dq.values(), dk.values(), dv.values(), dlocal.values(), dgate.values()};
+  if (causal) reference::causal_forward({x.inputs()}, options, x.out(), {});
+  if (!causal) reference::attention_forward(x.inputs(), options, x.out());
+  if (pass == Pass::kForward) return x.results();
+  if (causal)
+    reference::causal_backward({x.inputs()}, options, {x.out_gradient()}, {x.gradients()});
+  if (!causal) reference::attention_backward(x.inputs(), options, x.out_gradient(), x.gradients());
+  return x.results();
 }
 
-template struct AttentionProblem<float>;
-template struct AttentionProblem<double>;
-template AttentionResults run_reference(const AttentionProblem<float>&, Form, Pass);
-template AttentionResults run_reference(const AttentionProblem<double>&, Form, Pass);
+#define MALA_INSTANTIATE(T)            \
+  template struct AttentionProblem<T>; \
+  template AttentionResults run_reference(const AttentionProblem<T>&, Form, Pass)
+MALA_INSTANTIATE(float);
+MALA_INSTANTIATE(double);
+MALA_INSTANTIATE(BFloat16);
+MALA_INSTANTIATE(Float16);
+#undef MALA_INSTANTIATE
 
 }  // namespace mala::test

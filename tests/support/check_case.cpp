@@ -1,37 +1,30 @@
-// Runs both and compares; remembers what the definition gave.
+// Runs the kernels and the definition, and compares.
 #include "tests/support/check_case.h"
 
-#include <map>
-#include <string>
-
-#include "tests/support/attention_problem.h"
 #include "tests/support/compare.h"
+#include "tests/support/expected_of.h"
 
 namespace mala::test {
-namespace {
-
-// The definition is slow, and layouts, alignment and instruction sets do not change it.
-template <typename T>
-const AttentionResults& expected_of(const AttentionProblem<T>& problem) {
-  static std::map<std::string, AttentionResults> known;
-  AttentionCase key = problem.about;
-  key.misalign = 0;
-  for (Layout& layout : key.layouts)
-    if (layout != Layout::kShared) layout = Layout::kDense;
-  const auto [at, is_new] = known.try_emplace(str(sizeof(T), " bytes ", describe(key)));
-  if (is_new) at->second = run_reference(problem);
-  return at->second;
-}
-
-}  // namespace
 
 template <typename T>
 void check_case(const AttentionCase& c) {
   const AttentionProblem<T> problem(well_conditioned(c));
-  expect_close<T>(run_kernels(problem), expected_of(problem), problem.about);
+  expect_close<T>(run_kernels(problem), expected_of<T>(problem), problem.about);
 }
 
-template void check_case<float>(const AttentionCase&);
-template void check_case<double>(const AttentionCase&);
+template <typename T>
+void check_case(const CausalCase& c) {
+  const CausalProblem<T> problem(well_conditioned(c));
+  expect_close<T>(run_kernels(problem), expected_of<T>(problem), problem.about);
+}
+
+#define MALA_INSTANTIATE(T)                          \
+  template void check_case<T>(const AttentionCase&); \
+  template void check_case<T>(const CausalCase&)
+MALA_INSTANTIATE(float);
+MALA_INSTANTIATE(double);
+MALA_INSTANTIATE(BFloat16);
+MALA_INSTANTIATE(Float16);
+#undef MALA_INSTANTIATE
 
 }  // namespace mala::test

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tests/support/attention_case.h"
+#include "tests/support/causal_case.h"
 
 namespace mala::test {
 
@@ -9,5 +10,7 @@ namespace mala::test {
 // on the well-conditioned form of the case. Expected results are kept for the next instruction set.
 template <typename T>
 void check_case(const AttentionCase& c);
+template <typename T>
+void check_case(const CausalCase& c);
 
 }  // namespace mala::test

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tests/support/attention_problem.h"
+#include "tests/support/causal_problem.h"
 
 namespace mala::test {
 
@@ -16,6 +17,10 @@ template <typename T>
 void expect_close(const AttentionResults& actual, const AttentionResults& expected,
                   const AttentionCase& c, const AttentionResults& moved = {});
 
+// The same for the causal form, its states and their gradients, part by part.
+template <typename T>
+void expect_close(const CausalResults& actual, const CausalResults& expected, const CausalCase& c);
+
 // The largest |actual - expected|; infinite where one is NaN or the sizes differ.
 double max_error(const std::vector<double>& actual, const std::vector<double>& expected);
 double max_size(const std::vector<double>& values);
@@ -26,5 +31,6 @@ double relative_error(const std::vector<double>& actual, const std::vector<doubl
 // Whether all bits agree, those of NaN too.
 bool same_bits(const std::vector<double>& x, const std::vector<double>& y);
 bool same_bits(const AttentionResults& x, const AttentionResults& y);
+bool same_bits(const CausalResults& x, const CausalResults& y);
 
 }  // namespace mala::test

@@ -42,6 +42,11 @@ struct Call {
 using Spoil = std::function<void(Call&)>;
 using Facts = std::vector<std::string>;
 
+// Fails the running test unless the call throws an error that names the entry `where` and has all
+// the facts in its message.
+void expect_refused(const std::function<void()>& call, const std::string& where,
+                    const Facts& facts);
+
 // Each fails the running test unless the spoilt call is refused by an error that names the entry
 // and has all the facts in its message, with nothing written. `all`: forward, backward and the size
 // of the scratch alike, which is so for whatever is wrong with the inputs or the options.

@@ -1,6 +1,9 @@
 // Cuts sequences out of cases and results.
 #include "tests/support/sequences.h"
 
+#include <array>
+#include <numeric>
+
 namespace mala::test {
 namespace {
 
@@ -18,6 +21,7 @@ Stretch queries_of(const AttentionCase& c, int64_t sequence) {
 Stretch keys_of(const AttentionCase& c, int64_t sequence) {
   const std::vector<int64_t>&offsets = c.lengths.k_offsets, &counts = c.lengths.key_counts;
   if (!c.packed()) return {sequence, 0, counts.empty() ? c.keys : counts[sequence]};
+  if (offsets.empty()) return queries_of(c, sequence);  // those of the causal form may be left out
   return {0, offsets[sequence], offsets[sequence + 1] - offsets[sequence]};
 }
 
@@ -31,6 +35,14 @@ std::vector<double> cut(const std::vector<double>& x, const Shape& shape, const 
     part.insert(part.end(), first, first + tokens.count * shape.dim);
   }
   return part;
+}
+
+// The states of one sequence; nothing of nothing.
+std::vector<double> sequence_state(const std::vector<double>& states, const CausalCase& c,
+                                   int64_t sequence) {
+  if (states.empty()) return {};
+  const auto size = static_cast<int64_t>(states.size()) / c.tokens.sequences();
+  return {states.begin() + sequence * size, states.begin() + (sequence + 1) * size};
 }
 
 }  // namespace
@@ -58,6 +70,43 @@ AttentionResults sequence_results(const AttentionResults& all, const AttentionCa
           .gate = cut(all.gate, out, queries)};
 }
 
+CausalCase sequence_case(const CausalCase& c, int64_t sequence) {
+  CausalCase one = c;
+  one.tokens = sequence_case(c.tokens, sequence);
+  if (!c.before.empty()) one.before = {c.before[sequence]};
+  return one;
+}
+
+CausalResults sequence_results(const CausalResults& all, const CausalCase& c, int64_t sequence) {
+  CausalResults one{sequence_results(all.tokens, c.tokens, sequence),
+                    sequence_state(all.after, c, sequence),
+                    sequence_state(all.before_gradient, c, sequence),
+                    {}};
+  if (!all.counts.empty()) one.counts = {all.counts[sequence]};
+  return one;
+}
+
+void take_sequence(const AttentionProblem<double>& all, int64_t sequence,
+                   AttentionProblem<double>& alone) {
+  const AttentionResults numbers =
+      sequence_results({all.out_gradient.values(), all.q.values(), all.k.values(), all.v.values(),
+                        all.local.values(), all.gate.values()},
+                       all.about, sequence);
+  alone.out_gradient.set_values(numbers.out);
+  alone.q.set_values(numbers.q);
+  alone.k.set_values(numbers.k);
+  alone.v.set_values(numbers.v);
+  alone.local.set_values(numbers.local);
+  alone.gate.set_values(numbers.gate);
+}
+
+void take_sequence(const CausalProblem<double>& all, int64_t sequence,
+                   CausalProblem<double>& alone) {
+  take_sequence(all.tokens, sequence, alone.tokens);
+  alone.sums = sequence_state(all.sums, all.about, sequence);
+  alone.after_gradient = sequence_state(all.after_gradient, all.about, sequence);
+}
+
 std::vector<double> uncounted_gradients(const AttentionResults& all, const AttentionCase& c,
                                         int64_t entry) {
   if (c.lengths.key_counts.empty()) return {};
@@ -67,6 +116,20 @@ std::vector<double> uncounted_gradients(const AttentionResults& all, const Atten
   const std::vector<double> v = cut(all.v, {c.batch, c.kv_heads(), c.keys, c.value_dim}, rest);
   both.insert(both.end(), v.begin(), v.end());
   return both;
+}
+
+std::vector<double> state_part(const std::vector<double>& states, const AttentionCase& c,
+                               int64_t sequence, int part) {
+  const std::array<int64_t, kStateParts> sizes{c.dim * c.value_dim, c.dim, c.dim, c.value_dim};
+  const int64_t one = attention_state_size(1, 1, c.dim, c.value_dim), heads = c.kv_heads();
+  if (static_cast<int64_t>(states.size()) != c.sequences() * heads * one) return states;
+  const int64_t first = std::accumulate(sizes.begin(), sizes.begin() + part, int64_t{0});
+  std::vector<double> parts;
+  for (int64_t h = 0; h < heads; ++h) {
+    const auto begin = states.begin() + (sequence * heads + h) * one + first;
+    parts.insert(parts.end(), begin, begin + sizes[part]);
+  }
+  return parts;
 }
 
 }  // namespace mala::test

@@ -95,26 +95,26 @@ void Tensor<T>::each_element(Visit&& visit) {
 
 template <typename T>
 void Tensor<T>::fill(Random& random, double low, double high) {
-  each_element([&](T& x) { x = static_cast<T>(random.uniform(low, high)); });
+  each_element([&](T& x) { x = rounded<T>(random.uniform(low, high)); });
 }
 
 template <typename T>
 void Tensor<T>::fill(double value) {
-  each_element([value](T& x) { x = static_cast<T>(value); });
+  each_element([value](T& x) { x = rounded<T>(value); });
 }
 
 template <typename T>
 std::vector<double> Tensor<T>::values() const {
   std::vector<double> values;
   values.reserve(shape_.size());
-  const_cast<Tensor*>(this)->each_element([&](T& x) { values.push_back(x); });
+  const_cast<Tensor*>(this)->each_element([&](T& x) { values.push_back(to_float(x)); });
   return values;
 }
 
 template <typename T>
 void Tensor<T>::set_values(const std::vector<double>& values) {
   size_t i = 0;
-  each_element([&](T& x) { x = static_cast<T>(values[i++]); });
+  each_element([&](T& x) { x = rounded<T>(values[i++]); });
 }
 
 template <typename T>
@@ -128,5 +128,7 @@ bool Tensor<T>::guards_intact() const {
 
 template class Tensor<float>;
 template class Tensor<double>;
+template class Tensor<BFloat16>;
+template class Tensor<Float16>;
 
 }  // namespace mala::test

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "mala/core/dtypes.h"
 #include "mala/core/views.h"
 #include "tests/support/random.h"
 
@@ -20,12 +21,20 @@ T guard_word() {
   if constexpr (std::is_same_v<T, float>) return std::bit_cast<float>(uint32_t{0x7fc0dead});
   if constexpr (std::is_same_v<T, double>)
     return std::bit_cast<double>(uint64_t{0x7ff8deadbeefdead});
+  if constexpr (sizeof(T) == 2) return T{uint16_t{0x7fed}};
 }
 
 template <typename T>
 bool is_guard_word(T x) {
-  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  using Wide = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  using Bits = std::conditional_t<sizeof(T) == 2, uint16_t, Wide>;
   return std::bit_cast<Bits>(x) == std::bit_cast<Bits>(guard_word<T>());
+}
+
+// The nearest number of the type.
+template <typename T>
+T rounded(double x) {
+  return round_to<T>(static_cast<Compute<T>>(x));
 }
 
 enum class Layout {
@@ -93,5 +102,7 @@ class Tensor {
 
 extern template class Tensor<float>;
 extern template class Tensor<double>;
+extern template class Tensor<BFloat16>;
+extern template class Tensor<Float16>;
 
 }  // namespace mala::test

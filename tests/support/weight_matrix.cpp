@@ -67,15 +67,20 @@ double mean(const Row& x) {
   return sum / static_cast<double>(x.size());
 }
 
+// The norm where the caller names none.
+Norm usual_norm(const AttentionOptions& o, Form form) {
+  return form == Form::kCausal && o.rule == Rule::kMala ? Norm::kBalanced : Norm::kPublished;
+}
+
 // The weights of one query, from its scores c * phi(q) . phi(k_j), before and after the turn.
-Row weights(const AttentionOptions& o, const Row& plain, const Row& turned) {
+Row weights(const AttentionOptions& o, Norm norm, const Row& plain, const Row& turned) {
   const double keys = static_cast<double>(plain.size());
-  const double magnitude = keys * mean(o.norm == Norm::kPrinted ? turned : plain);
+  const double magnitude = keys * mean(norm == Norm::kPrinted ? turned : plain);
   const double inverse = 1 / (magnitude + o.eps);
   Row row;
   for (const double x : turned) {
     const double centred = x - mean(turned);
-    const bool balanced = o.norm == Norm::kBalanced;
+    const bool balanced = norm == Norm::kBalanced;
     const double inline_part = balanced ? centred + 1 / keys : x - (magnitude - 1) / keys;
     const double linear_part = balanced ? centred * inverse + 1 / keys : x * inverse;
     if (o.rule == Rule::kInline) row.push_back(inline_part);
@@ -105,7 +110,7 @@ Sight sight_of(const AttentionProblem<double>& problem, int64_t b, int64_t i, Fo
     sight.keys = lengths.k_offsets[sequence + 1] - sight.first_key;
   }
   if (!lengths.key_counts.empty()) sight.keys = lengths.key_counts[b];
-  if (form == Form::kCausal) sight.keys = i - sight.first_query + 1;
+  if (form == Form::kCausal) sight.keys = std::min(sight.keys, i - sight.first_query + 1);
   if (!lengths.q_widths.empty()) sight.q_rope.width = lengths.q_widths[sequence];
   if (!lengths.k_widths.empty()) sight.k_rope.width = lengths.k_widths[sequence];
   return sight;
@@ -142,7 +147,7 @@ std::vector<double> weight_matrix(const AttentionProblem<double>& problem, int64
       plain.push_back(c * plain_score(q, k));
       turned.push_back(c * turned_score(q, k));
     }
-    const Row row = weights(o, plain, turned);
+    const Row row = weights(o, o.norm.value_or(usual_norm(o, form)), plain, turned);
     std::copy(row.begin(), row.end(), &matrix[i * x.k.tokens + sight.first_key]);
   }
   return matrix;

@@ -35,20 +35,20 @@ struct PullBack {
   Feature feature;
   Rows<const T> features;
   Extent size;
-  const T* key;
-  bool key_rotated;  // whether the key's term stands inside the rotation
+  const T *key, *rotated_key;  // null where there is no such term
 };
 
 // From y, the gradient of rotated features less that of the magnitude, to the gradient of the raw
-// queries or keys: dx = phi'(x) * (R^T y + key_weight * key). Uses y as working memory.
+// queries or keys: dx = phi'(x) * (R^T (y + weight * rotated_key) + weight * key). Uses y as
+// working memory.
 template <typename T>
-HWY_INLINE void pull_back(const PullBack<T>& by, RotationWalk<T>& walk, const T* key_weights,
-                          Rows<T> y, Rows<T> dx) {
+HWY_INLINE void pull_back(const PullBack<T>& by, RotationWalk<T>& walk, const T* weights, Rows<T> y,
+                          Rows<T> dx) {
   const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  if (by.key_rotated) add_outer(key_weights, by.key, by.size, y);
+  if (by.rotated_key) add_outer(weights, by.rotated_key, by.size, y);
   walk.template rotate<true>(read_only(y), y, by.size.rows);
-  if (!by.key_rotated) add_outer(key_weights, by.key, by.size, y);
+  if (by.key) add_outer(weights, by.key, by.size, y);
   with_feature(by.feature, [&](auto map) HWY_ATTR {
     for (int64_t i = 0; i < by.size.rows; ++i) {
       for (int64_t j = 0; j < by.size.columns; j += lanes) {
@@ -156,11 +156,12 @@ class QueryGradientPass {
     }
     scale_rows(weights_.product, {block.count, dim_pad, 0}, products);
     const Rows<T> d_query = stage_output(task_.d_query, block, tiles_.d_features);
+    const bool rotated = task_.weighting.rotated_magnitude();
     pull_back({task_.queries.feature,
                features_.plain,
                {block.count, dim_pad, 0},
-               task_.head.key,
-               task_.weighting.rotated_magnitude()},
+               rotated ? nullptr : task_.head.key,
+               rotated ? task_.head.key : nullptr},
               walk_, magnitude_gradient_, products, d_query);
     unstage(d_query, block, task_.d_query);
   }
@@ -194,13 +195,13 @@ void query_gradients(const QueryGradients<T>& task, const Tiles<T>& tiles) {
   QueryGradientPass<T>(task, tiles).run();
 }
 
-// The balanced norm sees values less their mean.
+// As they are, or less their mean.
 template <typename T>
 HWY_INLINE Rows<const T> stage_values(const KeyGradients<T>& task, Span block,
                                       const Tiles<T>& tiles) {
   const hn::ScalableTag<T> d;
   const Rows<const T> values = stage(task.values, block, tiles.values);
-  if (!task.weighting.centred()) return values;
+  if (!task.terms.centred) return values;
   const Rows<T> centred{tiles.values, padded(task.values.cols)};
   for (int64_t i = 0; i < block.count; ++i) {
     for (int64_t j = 0; j < centred.stride; j += static_cast<int64_t>(hn::Lanes(d))) {
@@ -231,8 +232,8 @@ void key_gradients(const KeyGradients<T>& task, const Tiles<T>& tiles) {
     pull_back({keys.feature,
                features.plain,
                {block.count, layout.dim_pad(), 0},
-               head.d_key,
-               task.weighting.rotated_magnitude()},
+               task.terms.plain ? head.d_key : nullptr,
+               task.terms.rotated ? head.d_rotated_key : nullptr},
               walk, ones, Rows<T>{tiles.products, layout.dim_pad()}, d_key);
     unstage(d_key, block, task.d_key);
 

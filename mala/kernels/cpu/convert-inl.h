@@ -16,6 +16,11 @@ namespace mala::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <class D>
+HWY_INLINE hn::Vec<D> load_as_float(D d, const hn::TFromD<D>* from) {
+  return hn::LoadU(d, from);
+}
+
+template <class D>
 HWY_INLINE hn::Vec<D> load_as_float(D d, const BFloat16* from) {
   const hn::Rebind<uint16_t, D> d16;
   const hn::RebindToUnsigned<D> d32;

@@ -29,7 +29,7 @@ void sum_keys(const SumKeys<T>& task, const Tiles<T>& tiles) {
     next.add(keys.x, block.first + kBlock);
     next.add(task.values, block.first + kBlock);
     const Rows<const T> values = stage(task.values, block, tiles.values);
-    const Rows<T> features = stage_features(keys, block, tiles);
+    const Rows<T> features = stage_features(keys, block, tiles.features);
     add_rows(values, {block.count, layout.value_pad(), 0}, group + layout.values());
     add_rows(read_only(features), {block.count, layout.dim_pad(), 0}, group + layout.keys());
     walk.template rotate<false>(read_only(features), features, block.count);
@@ -56,8 +56,8 @@ void apply_queries(const ApplyQueries<T>& task, const Tiles<T>& tiles) {
     next.add(task.out, block.first + kBlock);
     const Rows<const T> local = stage(task.local, block, tiles.local);
     const Rows<const T> gate = stage(task.gate, block, tiles.gate);
-    const Rows<T> out = stage_output(task.out, block, tiles.outputs);
-    const Rows<T> features = stage_features(queries, block, tiles);
+    const OutputRows<T> out(task.out, block, tiles.outputs);
+    const Rows<T> features = stage_features(queries, block, tiles.features);
     const bool rotated = task.weighting.rotated_magnitude();
     auto compute = [&]() HWY_ATTR {
       compute_weights(task.weighting, read_only(features), block.count, task.head.key, weights);
@@ -70,10 +70,10 @@ void apply_queries(const ApplyQueries<T>& task, const Tiles<T>& tiles) {
         [&](int64_t row, int64_t column, hn::Vec<decltype(d)> y) HWY_ATTR {
           if (local.data) y = hn::Add(y, hn::LoadU(d, local.row(row) + column));
           if (gate.data) y = hn::Mul(y, hn::LoadU(d, gate.row(row) + column));
-          hn::StoreU(y, d, out.row(row) + column);
+          out.store(row, column, y);
         },
         next);
-    unstage(out, block, task.out);
+    out.finish();
     walk.advance(block.count);
   });
 }

@@ -17,6 +17,8 @@ constexpr int64_t kBlock = 32;
 // enough that the addition costs nothing, short enough that no digits are lost.
 constexpr int64_t kGroup = 1024;
 
+constexpr int64_t kMostPad = 256;  // the longest row: of the largest head
+
 constexpr int64_t padded(int64_t dim) { return (dim + kPad - 1) / kPad * kPad; }
 
 // A head's state, or the gradient of one: S (D, E), then two sums over keys (D) and one over

@@ -51,11 +51,30 @@ struct Extent {
   int64_t rows, columns, depth;
 };
 
+// Which part of the depth a row of tiles needs: all of it, or what a triangular left operand has
+// beside zeros. A tile that crosses the diagonal reads the zeros beyond it.
+struct WholeDepth {
+  static HWY_INLINE int64_t begin(int64_t) { return 0; }
+  static HWY_INLINE int64_t end(int64_t, int64_t depth) { return depth; }
+};
+
+struct UpToDiagonal {
+  static HWY_INLINE int64_t begin(int64_t) { return 0; }
+  static HWY_INLINE int64_t end(int64_t row, int64_t depth) {
+    return row + kTileRows < depth ? row + kTileRows : depth;
+  }
+};
+
+struct FromDiagonal {
+  static HWY_INLINE int64_t begin(int64_t row) { return row; }
+  static HWY_INLINE int64_t end(int64_t, int64_t depth) { return depth; }
+};
+
 // left * right, tile by tile. start(row, column) gives the first value of each vector of the
 // result, finish(row, column, vector) takes the last, and `meanwhile` is told after each tile.
 // Rows are rounded up to whole tiles, so `left` must be readable up to there; columns are whole
 // vectors.
-template <typename T, class Left, class Start, class Finish>
+template <typename T, class Depth, class Left, class Start, class Finish>
 struct Product {
   using D = hn::ScalableTag<T>;
 
@@ -94,7 +113,7 @@ struct Product {
       HWY_UNROLL(3)
       for (int j = 0; j < kVectors; ++j) sums[r][j] = start(row + r, column + j * lanes);
     }
-    add_products<kVectors>(left.below(row), right.data + column, sums);
+    add_products<kVectors>(row, right.data + column, sums);
     HWY_UNROLL(8)
     for (int64_t r = 0; r < kTileRows; ++r) {
       HWY_UNROLL(3)
@@ -104,11 +123,14 @@ struct Product {
   }
 
   template <int kVectors>
-  HWY_INLINE void add_products(Left rows, const T* HWY_RESTRICT columns,
+  HWY_INLINE void add_products(int64_t row, const T* HWY_RESTRICT columns,
                                hn::Vec<D> (&sums)[kTileRows][kVectors]) const {
     const D d;
     const size_t lanes = hn::Lanes(d);
-    for (int64_t k = 0; k < size.depth; ++k, columns += right.stride) {
+    const Left rows = left.below(row);
+    const int64_t end = Depth::end(row, size.depth);
+    columns += Depth::begin(row) * right.stride;
+    for (int64_t k = Depth::begin(row); k < end; ++k, columns += right.stride) {
       hn::Vec<D> y[kVectors];
       HWY_UNROLL(3)
       for (int j = 0; j < kVectors; ++j) y[j] = hn::LoadU(d, columns + j * lanes);
@@ -123,7 +145,7 @@ struct Product {
 };
 
 // sums (rows, columns) += left * right.
-template <typename T, class Left>
+template <typename T, class Depth = WholeDepth, class Left>
 HWY_INLINE void accumulate_product(Left left, Right<T> right, Extent size, T* sums,
                                    Prefetch& meanwhile) {
   const hn::ScalableTag<T> d;
@@ -131,7 +153,8 @@ HWY_INLINE void accumulate_product(Left left, Right<T> right, Extent size, T* su
                         HWY_ATTR { return hn::LoadU(d, sums + row * size.columns + column); };
   const auto store = [=](int64_t row, int64_t column, hn::Vec<decltype(d)> sum)
                          HWY_ATTR { hn::StoreU(sum, d, sums + row * size.columns + column); };
-  Product<T, Left, decltype(load), decltype(store)>{left, right, size, load, store, meanwhile}
+  Product<T, Depth, Left, decltype(load), decltype(store)>{left, right, size,
+                                                           load, store, meanwhile}
       .run();
 }
 
@@ -141,7 +164,8 @@ HWY_INLINE void compute_product(Left left, Right<T> right, Extent size, Finish f
                                 Prefetch& meanwhile) {
   const hn::ScalableTag<T> d;
   const auto zero = [=](int64_t, int64_t) HWY_ATTR { return hn::Zero(d); };
-  Product<T, Left, decltype(zero), Finish>{left, right, size, zero, finish, meanwhile}.run();
+  Product<T, WholeDepth, Left, decltype(zero), Finish>{left, right, size, zero, finish, meanwhile}
+      .run();
 }
 
 }  // namespace mala::cpu::HWY_NAMESPACE

@@ -30,8 +30,9 @@ struct HeadOperands {
   // Gradients, for the last pass:
   T* d_state;             // (D, E)
   T* d_state_transposed;  // (E, D)
-  T* d_key;               // (D): what each feature of a key receives from the mean key
-  T* d_value;             // (E): what each value receives from the mean value
+  T* d_key;               // (D): what each feature of a key receives from the sum of keys
+  T* d_rotated_key;       // (D): the same of the sum of rotated keys
+  T* d_value;             // (E): what each value receives from the sum of values
 };
 
 struct Weighting {
@@ -51,6 +52,7 @@ struct Tokens {
   const RopeAngles* angles;
   int64_t image_width;  // for RoPE in a grid
   Span span;
+  int64_t earlier = 0;  // tokens of the sequence before the first row of x
 };
 
 // sums += the state of these keys.
@@ -83,13 +85,19 @@ struct QueryGradients {
   double* sums;
 };
 
+// The ways by which the gradient of a state reaches a key, besides dS: the sum of keys, that of
+// rotated keys, and values that count less their mean.
+struct KeyTerms {
+  bool plain, rotated, centred;
+};
+
 // Writes dk and dv.
 template <typename T>
 struct KeyGradients {
   Tokens keys;
   Input values;
   HeadOperands<T> head;
-  Weighting weighting;
+  KeyTerms terms;
   Output d_key, d_value;
 };
 

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 
+#include "mala/core/parallel.h"
 #include "mala/kernels/attention.h"
 #include "mala/kernels/cpu/layout.h"
 
@@ -39,12 +41,66 @@ struct Split {
   }
 };
 
-// One sequence: a batch entry, or one of those packed into a single entry.
+// The queries or the keys of one sequence.
 struct Sequence {
   int64_t batch = 0;
-  Span queries = {}, keys = {};      // tokens of the tensors
-  int64_t q_width = 0, k_width = 0;  // of its image, for RoPE in a grid
+  Span tokens = {};   // of that batch entry
+  int64_t width = 0;  // of its image, for RoPE in a grid
 };
+
+// How queries or keys fall into sequences: batch entries, of which perhaps only so many tokens
+// count, or what is packed into a single entry.
+struct Sequences {
+  int64_t batch = 0, tokens = 0;
+  std::span<const int64_t> counts = {}, offsets = {};
+  std::span<const int64_t> widths = {};
+  int64_t width = 0;  // where there are no widths
+
+  int64_t size() const {
+    return offsets.empty() ? batch : static_cast<int64_t>(offsets.size()) - 1;
+  }
+
+  Sequence operator[](int64_t index) const {
+    const size_t i = static_cast<size_t>(index);
+    Sequence sequence{.width = widths.empty() ? width : widths[i]};
+    if (!offsets.empty()) {
+      sequence.tokens = {offsets[i], offsets[i + 1] - offsets[i]};
+    } else {
+      sequence.batch = index;
+      sequence.tokens.count = counts.empty() ? tokens : counts[i];
+    }
+    return sequence;
+  }
+};
+
+template <typename T>
+Sequences query_sequences(const HeadsView<const T>& q, const Lengths& lengths, const Rope& rope) {
+  return {.batch = q.batch,
+          .tokens = q.tokens,
+          .offsets = lengths.q_offsets,
+          .widths = lengths.q_widths,
+          .width = rope.width};
+}
+
+template <typename T>
+Sequences key_sequences(const HeadsView<const T>& k, const Lengths& lengths, const Rope& rope) {
+  return {.batch = k.batch,
+          .tokens = k.tokens,
+          .counts = lengths.key_counts,
+          .offsets = lengths.k_offsets,
+          .widths = lengths.k_widths,
+          .width = rope.width};
+}
+
+// The matrix of one head, cut down to the tokens of a sequence.
+template <typename T>
+MatrixView<T> cut(const HeadsView<T>& view, int64_t head, const Sequence& sequence) {
+  if (!view.data) return {};
+  MatrixView<T> matrix = view.head(sequence.batch, head);
+  matrix.data = matrix.row(sequence.tokens.first);
+  matrix.rows = sequence.tokens.count;
+  return matrix;
+}
 
 // The sizes of a call. A unit is one head of keys and values of one sequence, and the `group` of
 // query heads that use it; it has a state of its own.
@@ -54,39 +110,13 @@ struct Plan {
 
   int64_t units() const { return sequences * kv_heads; }
   bool many_units() const { return units() >= kManyUnits; }
+  int64_t sequence(int64_t unit) const { return unit / kv_heads; }
+  int64_t kv_head(int64_t unit) const { return unit % kv_heads; }
+
+  // Where there are many units, each is the task of one worker, which has room for one at a time;
+  // else every unit has operands of its own.
+  int64_t operand_slots() const { return many_units() ? max_workers() : units(); }
+  int64_t operand_slot(int64_t unit, int64_t worker) const { return many_units() ? worker : unit; }
 };
-
-template <typename T>
-Plan plan_of(const AttentionInputs<T>& inputs) {
-  const Lengths& lengths = inputs.lengths;
-  const int64_t packed = static_cast<int64_t>(lengths.q_offsets.size()) - 1;
-  return {.sequences = packed > 0 ? packed : inputs.q.batch,
-          .kv_heads = inputs.k.heads,
-          .group = inputs.q.heads / inputs.k.heads,
-          .layout = {inputs.q.dim, inputs.v.dim}};
-}
-
-inline Span between(std::span<const int64_t> offsets, int64_t i) {
-  return {offsets[i], offsets[i + 1] - offsets[i]};
-}
-
-template <typename T>
-Sequence sequence_of(const AttentionInputs<T>& inputs, const AttentionOptions& options,
-                     int64_t index) {
-  const Lengths& lengths = inputs.lengths;
-  const size_t i = static_cast<size_t>(index);
-  Sequence sequence{.q_width = options.q_rope.width, .k_width = options.k_rope.width};
-  if (!lengths.q_offsets.empty()) {
-    sequence.queries = between(lengths.q_offsets, index);
-    sequence.keys = between(lengths.k_offsets, index);
-  } else {
-    sequence.batch = index;
-    sequence.queries = {0, inputs.q.tokens};
-    sequence.keys = {0, lengths.key_counts.empty() ? inputs.k.tokens : lengths.key_counts[i]};
-  }
-  if (!lengths.q_widths.empty()) sequence.q_width = lengths.q_widths[i];
-  if (!lengths.k_widths.empty()) sequence.k_width = lengths.k_widths[i];
-  return sequence;
-}
 
 }  // namespace mala::cpu

@@ -10,7 +10,7 @@
 
 namespace mala::cpu {
 
-// The lines of up to three tensors, a few at each step: asked for all at once they would fill the
+// The lines of up to four tensors, a few at each step: asked for all at once they would fill the
 // queue to memory, and the products would wait behind them.
 class Prefetch {
  public:
@@ -41,7 +41,7 @@ class Prefetch {
     const char* row;
     int64_t stride, rows, bytes;
   };
-  Stream streams_[3];
+  Stream streams_[4];
   int count_ = 0, current_ = 0;
 };
 

@@ -2,7 +2,12 @@
 #include "mala/kernels/cpu/rope.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <memory>
+#include <mutex>
+
+#include "mala/kernels/cpu/layout.h"
 
 namespace mala::cpu {
 namespace {
@@ -14,28 +19,38 @@ double frequency(Rope::Kind kind, int64_t pair, int64_t dim) {
   return std::pow(10000.0, -exponent);
 }
 
+// Formed once for each kind and size of head: they cost more than a short call.
+const RopeFrequencies& frequencies(Rope::Kind kind, int64_t dim) {
+  constexpr size_t kKinds = 4, kDims = RopeFrequencies::kMaxPairs / 4 + 1;
+  struct Entry {
+    std::once_flag once;
+    std::unique_ptr<const RopeFrequencies> value;
+  };
+  static std::array<Entry, kKinds * kDims> entries;
+  Entry& entry = entries[static_cast<size_t>(kind) * kDims + static_cast<size_t>(dim / 8)];
+  std::call_once(entry.once,
+                 [&] { entry.value = std::make_unique<const RopeFrequencies>(kind, dim); });
+  return *entry.value;
+}
+
 }  // namespace
 
-RopeAngles::RopeAngles(const Rope& of, int64_t dim) : rope(of), pairs(dim / 2) {
-  // Pairs that only pad a row never turn.
-  std::fill_n(step_cos, kMaxPairs, 1.0);
-  std::fill_n(step_sin, kMaxPairs, 0.0);
-  if (rope.kind != Rope::Kind::kLine && rope.kind != Rope::Kind::kGrid) return;
+RopeFrequencies::RopeFrequencies(Rope::Kind kind, int64_t dim) {
+  for (double* cosines : {step_cos, block_cos}) std::fill_n(cosines, kMaxPairs, 1.0);
+  for (double* sines : {step_sin, block_sin}) std::fill_n(sines, kMaxPairs, 0.0);
+  if (kind != Rope::Kind::kLine && kind != Rope::Kind::kGrid) return;
   // Both halves of a grid have the same frequencies.
-  const int64_t distinct = rope.kind == Rope::Kind::kGrid ? pairs / 2 : pairs;
-  for (int64_t t = 0; t < distinct; ++t) {
-    theta[t] = frequency(rope.kind, t, dim);
+  const int64_t pairs = dim / 2, distinct = kind == Rope::Kind::kGrid ? pairs / 2 : pairs;
+  for (int64_t t = 0; t < pairs; ++t) {
+    theta[t] = frequency(kind, t % distinct, dim);
     step_cos[t] = std::cos(theta[t]);
     step_sin[t] = std::sin(theta[t]);
-  }
-  for (double* values : {theta, step_cos, step_sin}) {
-    std::copy_n(values, pairs - distinct, values + distinct);
+    block_cos[t] = std::cos(static_cast<double>(kBlock) * theta[t]);
+    block_sin[t] = std::sin(static_cast<double>(kBlock) * theta[t]);
   }
 }
 
-RopeAngles::RopeAngles(const Rope& of, int64_t dim, const RopeAngles& other)
-    : RopeAngles(of.kind == other.rope.kind ? other : RopeAngles(of, dim)) {
-  rope = of;
-}
+RopeAngles::RopeAngles(const Rope& of, int64_t dim)
+    : rope(of), pairs(dim / 2), turns(&frequencies(of.kind, dim)) {}
 
 }  // namespace mala::cpu

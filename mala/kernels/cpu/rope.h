@@ -5,19 +5,24 @@
 
 namespace mala::cpu {
 
-// Angle of pair t at position p: p * theta[t]. In a grid the first half of the pairs goes by
-// row, the second by column.
-struct RopeAngles {
+// How fast each pair turns. In a grid the first half of the pairs goes by row, the second by
+// column. Pairs that only pad a row never turn.
+struct RopeFrequencies {
   static constexpr int64_t kMaxPairs = 128;
 
+  double theta[kMaxPairs] = {};                       // the angle at position p is p * theta
+  double step_cos[kMaxPairs], step_sin[kMaxPairs];    // the turn from one position to the next
+  double block_cos[kMaxPairs], block_sin[kMaxPairs];  // and from one block to the next, on a line
+
+  RopeFrequencies(Rope::Kind kind, int64_t dim);
+};
+
+struct RopeAngles {
   Rope rope;
   int64_t pairs = 0;
-  double theta[kMaxPairs] = {};
-  double step_cos[kMaxPairs], step_sin[kMaxPairs];  // the turn from one position to the next
+  const RopeFrequencies* turns;
 
   RopeAngles(const Rope& rope, int64_t dim);
-  // Takes the frequencies from `other` where they are the same: they cost more than a short call.
-  RopeAngles(const Rope& rope, int64_t dim, const RopeAngles& other);
   bool rotates() const { return rope.kind != Rope::Kind::kNone; }
 };
 

@@ -21,7 +21,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // The angles of one token, as cosines and sines of its pairs.
 struct Phases {
-  static constexpr int64_t kMost = RopeAngles::kMaxPairs;
+  static constexpr int64_t kMost = RopeFrequencies::kMaxPairs;
   alignas(64) double cosine[kMost];
   alignas(64) double sine[kMost];
 };
@@ -63,15 +63,14 @@ template <typename T>
 class RotationWalk {
  public:
   explicit RotationWalk(const Tokens& tokens)
-      : angles_(*tokens.angles), width_(tokens.image_width), token_(tokens.span.first) {
+      : angles_(*tokens.angles),
+        width_(tokens.image_width),
+        earlier_(tokens.earlier),
+        token_(tokens.earlier + tokens.span.first) {
     // Pairs beyond the head rotate by nothing, so that padding stays finite.
     std::fill_n(next_.cosine, Phases::kMost, 1.0);
     std::fill_n(next_.sine, Phases::kMost, 0.0);
-    const int64_t position = angles_.rope.offset + token_, pairs = angles_.pairs;
-    if (angles_.rope.kind == Rope::Kind::kLine) set({0, pairs}, position);
-    if (angles_.rope.kind != Rope::Kind::kGrid) return;
-    set({0, pairs / 2}, position / width_);
-    set({pairs / 2, pairs}, position % width_);
+    set_angles();
   }
 
   bool rotates() const { return angles_.rotates(); }
@@ -100,6 +99,14 @@ class RotationWalk {
     if (rotates()) copy(next_, now_);
   }
 
+  // Goes to any token, counted as in Tokens; quickly to one that is a block before the present.
+  void move_to(int64_t token) {
+    const int64_t steps = earlier_ + token - token_;
+    token_ += steps;
+    if (angles_.rope.kind == Rope::Kind::kLine && steps == -kBlock) return turn_back_block();
+    if (steps != 0) set_angles();
+  }
+
  private:
   // Rows are padded to the wide number of pairs; a grid's halves may only have the narrow one.
   static constexpr int kWide = kPad / 2, kNarrow = 2;
@@ -119,9 +126,25 @@ class RotationWalk {
     std::copy_n(from.sine, angles_.pairs, to.sine);
   }
 
+  void set_angles() {
+    const int64_t position = angles_.rope.offset + token_, pairs = angles_.pairs;
+    if (angles_.rope.kind == Rope::Kind::kLine) set({0, pairs}, position);
+    if (angles_.rope.kind != Rope::Kind::kGrid) return;
+    set({0, pairs / 2}, position / width_);
+    set({pairs / 2, pairs}, position % width_);
+  }
+
+  void turn_back_block() {
+    for (int64_t t = 0; t < angles_.pairs; ++t) {
+      const double c = now_.cosine[t], s = now_.sine[t];
+      now_.cosine[t] = c * angles_.turns->block_cos[t] + s * angles_.turns->block_sin[t];
+      now_.sine[t] = s * angles_.turns->block_cos[t] - c * angles_.turns->block_sin[t];
+    }
+  }
+
   void set(Pairs pairs, int64_t position) {
     for (int64_t t = pairs.begin; t < pairs.end; ++t) {
-      const double angle = static_cast<double>(position) * angles_.theta[t];
+      const double angle = static_cast<double>(position) * angles_.turns->theta[t];
       now_.cosine[t] = std::cos(angle);
       now_.sine[t] = std::sin(angle);
     }
@@ -134,8 +157,8 @@ class RotationWalk {
     const hn::CappedTag<double, kLanes> d64;
     for (int64_t t = pairs.begin; t < pairs.end; t += static_cast<int64_t>(hn::Lanes(d64))) {
       auto c = hn::LoadU(d64, next_.cosine + t), s = hn::LoadU(d64, next_.sine + t);
-      const auto step_c = hn::LoadU(d64, angles_.step_cos + t);
-      const auto step_s = hn::LoadU(d64, angles_.step_sin + t);
+      const auto step_c = hn::LoadU(d64, angles_.turns->step_cos + t);
+      const auto step_s = hn::LoadU(d64, angles_.turns->step_sin + t);
       for (int64_t i = run.begin; i < run.end; ++i) {
         turn_pairs<kBack>(d64, c, s, run.from.row(i) + 2 * t, run.to.row(i) + 2 * t);
         if (!kMoves) continue;
@@ -169,8 +192,8 @@ class RotationWalk {
     const int64_t half = angles_.pairs / 2;
     for (int64_t t = 0; t < half; ++t) {
       const double c = next_.cosine[t], s = next_.sine[t];
-      next_.cosine[t] = c * angles_.step_cos[t] - s * angles_.step_sin[t];
-      next_.sine[t] = s * angles_.step_cos[t] + c * angles_.step_sin[t];
+      next_.cosine[t] = c * angles_.turns->step_cos[t] - s * angles_.turns->step_sin[t];
+      next_.sine[t] = s * angles_.turns->step_cos[t] + c * angles_.turns->step_sin[t];
     }
     std::fill_n(next_.cosine + half, half, 1.0);
     std::fill_n(next_.sine + half, half, 0.0);
@@ -188,7 +211,7 @@ class RotationWalk {
   }
 
   const RopeAngles& angles_;
-  int64_t width_, token_;
+  int64_t width_, earlier_, token_;
   Phases now_ = {}, next_;
 };
 

@@ -95,24 +95,69 @@ void unstage(Rows<T> rows, Span span, const Output& view) {
   });
 }
 
+// Where a product writes its vectors: rows as stage_output gives them, or straight to bfloat16 in
+// memory, which spares a walk over the tile.
 template <typename T>
-HWY_INLINE void compute_features(Feature feature_map, Rows<const T> x, int64_t count, Rows<T> to) {
+class OutputRows {
+ public:
+  HWY_INLINE OutputRows(const Output& view, Span span, T* tile) : view_(view), span_(span) {
+    if (sizeof(T) == 4 && view.dtype == DType::kBFloat16 && view.col_stride == 1 &&
+        view.cols % kPad == 0) {
+      narrow_ = {view.as<BFloat16>(span.first, span.count).data, view.row_stride};
+    } else {
+      rows_ = stage_output(view, span, tile);
+    }
+  }
+
+  template <class V>
+  HWY_INLINE void store(int64_t row, int64_t column, V x) const {
+    const hn::ScalableTag<T> d;
+    if constexpr (sizeof(T) == 4) {
+      if (narrow_.data) return store_rounded(d, x, narrow_.row(row) + column);
+    }
+    hn::StoreU(x, d, rows_.row(row) + column);
+  }
+
+  // To be called when all is stored.
+  HWY_INLINE void finish() const {
+    if (!narrow_.data) unstage(rows_, span_, view_);
+  }
+
+ private:
+  const Output& view_;
+  Span span_;
+  Rows<T> rows_;
+  Rows<BFloat16> narrow_;
+};
+
+template <typename Memory, typename T>
+HWY_INLINE void compute_features(Feature feature_map, Rows<const Memory> x, int64_t count,
+                                 Rows<T> to) {
   const hn::ScalableTag<T> d;
   with_feature(feature_map, [&](auto map) HWY_ATTR {
     for (int64_t i = 0; i < count; ++i) {
       for (int64_t j = 0; j < to.stride; j += static_cast<int64_t>(hn::Lanes(d))) {
-        const auto phi = feature<decltype(map)::value>(d, hn::LoadU(d, x.row(i) + j));
+        const auto phi = feature<decltype(map)::value>(d, load_as_float(d, x.row(i) + j));
         hn::StoreU(phi, d, to.row(i) + j);
       }
     }
   });
 }
 
-// phi of the block's queries or keys, in place where they had to be copied.
+// phi of the block's queries or keys, straight from memory where their rows are whole vectors.
 template <typename T>
-HWY_INLINE Rows<T> stage_features(const Tokens& tokens, Span span, const Tiles<T>& tiles) {
-  const Rows<T> features{tiles.features, padded(tokens.x.cols)};
-  compute_features(tokens.feature, stage(tokens.x, span, tiles.features), span.count, features);
+HWY_NOINLINE Rows<T> stage_features(const Tokens& tokens, Span span, T* tile) {
+  const Input& x = tokens.x;
+  const Rows<T> features{tile, padded(x.cols)};
+  if (x.col_stride != 1 || x.cols % kPad != 0) {
+    compute_features(tokens.feature, stage(x, span, tile), span.count, features);
+    return features;
+  }
+  with_stored_type<T>(x.dtype, [&](auto* type) HWY_ATTR {
+    using Memory = std::remove_pointer_t<decltype(type)>;
+    const Rows<const Memory> rows{x.as<const Memory>(span.first, span.count).data, x.row_stride};
+    compute_features(tokens.feature, rows, span.count, features);
+  });
   return features;
 }
 
@@ -127,7 +172,7 @@ struct Features {
 template <typename T>
 HWY_INLINE Features<T> stage_both_features(const Tokens& tokens, Span span, RotationWalk<T>& walk,
                                            const Tiles<T>& tiles) {
-  const Rows<T> plain = stage_features(tokens, span, tiles);
+  const Rows<T> plain = stage_features(tokens, span, tiles.features);
   if (!walk.rotates()) return {read_only(plain), plain};
   const Rows<T> rotated{tiles.rotated, plain.stride};
   walk.template rotate<false>(read_only(plain), rotated, span.count);

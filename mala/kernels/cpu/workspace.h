@@ -66,6 +66,7 @@ struct Workspace {
             .d_state = take(matrix),
             .d_state_transposed = take(transposed),
             .d_key = take(dim),
+            .d_rotated_key = take(dim),
             .d_value = take(value_dim)};
   }
 
@@ -87,7 +88,7 @@ struct Workspace {
  private:
   int64_t operands_size() const {
     const int64_t dim = layout.dim_pad(), value_dim = layout.value_pad();
-    return 2 * (layout.dim * value_dim + layout.value_dim * dim + dim + value_dim);
+    return 2 * (layout.dim * value_dim + layout.value_dim * dim + dim + value_dim) + dim;
   }
 
   int64_t tiles_size() const {

@@ -15,13 +15,4 @@ void attention_backward(const AttentionInputs<double>& inputs, const AttentionOp
                         HeadsView<const double> out_gradient,
                         const AttentionGradients<double>& gradients);
 
-// The same for the causal form: every sequence has as many queries as keys, token t sees the keys
-// up to and including t, and there are no key counts.
-void causal_attention_forward(const AttentionInputs<double>& inputs,
-                              const AttentionOptions& options, HeadsView<double> out);
-void causal_attention_backward(const AttentionInputs<double>& inputs,
-                               const AttentionOptions& options,
-                               HeadsView<const double> out_gradient,
-                               const AttentionGradients<double>& gradients);
-
 }  // namespace mala::reference

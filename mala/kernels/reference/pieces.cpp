@@ -6,7 +6,8 @@ namespace {
 
 // Sequence s of those that are packed: its tokens count from 0, as those of a batch entry do.
 Piece packed_sequence(const Lengths& lengths, int64_t s) {
-  const auto &q = lengths.q_offsets, &k = lengths.k_offsets;
+  const auto& q = lengths.q_offsets;
+  const auto& k = lengths.k_offsets.empty() ? q : lengths.k_offsets;
   return {.queries = {q[s], q[s + 1] - q[s]}, .keys = {k[s], k[s + 1] - k[s]}};
 }
 
@@ -28,6 +29,7 @@ std::vector<Piece> pieces_of(const AttentionInputs<double>& inputs,
   std::vector<Piece> pieces;
   for (int64_t s = 0; s < sequences; ++s) {
     Piece piece = packed ? packed_sequence(lengths, s) : batch_entry(inputs, s);
+    piece.sequence = s;
     piece.options = options;
     if (!lengths.q_widths.empty()) piece.options.q_rope.width = lengths.q_widths[s];
     if (!lengths.k_widths.empty()) piece.options.k_rope.width = lengths.k_widths[s];

@@ -21,7 +21,7 @@ struct HeadMatrices {
 // One query head of one sequence: of a batch entry with the keys that count in it, or of one of
 // the sequences that are packed into a single entry.
 struct Piece {
-  int64_t batch = 0, q_head = 0, kv_head = 0;
+  int64_t sequence = 0, batch = 0, q_head = 0, kv_head = 0;
   Stretch queries = {}, keys = {};
   AttentionOptions options = {};  // those of the call, with the width of this sequence's image
 
@@ -54,6 +54,7 @@ struct Piece {
   }
 };
 
+// Keys that are packed without offsets of their own have those of the queries.
 std::vector<Piece> pieces_of(const AttentionInputs<double>& inputs,
                              const AttentionOptions& options);
 

@@ -1,6 +1,8 @@
 // The rules and the norms: gain, shift, and their slopes.
 #include "mala/kernels/reference/rule.h"
 
+#include "mala/kernels/rule.h"
+
 namespace mala::reference {
 namespace {
 
@@ -39,7 +41,7 @@ double shift_slope(Rule rule) { return rule == Rule::kLinear ? 0 : 1; }
 Weighing weigh(const AttentionOptions& options, Magnitudes m) {
   const Rule rule = options.rule;
   const double eps = options.eps;
-  switch (options.norm) {
+  switch (norm_of(options, false)) {
     case Norm::kPublished:
       return {gain(rule, m.s, eps), shift(rule, m.s)};
     case Norm::kPrinted:
@@ -54,7 +56,7 @@ Weighing weigh(const AttentionOptions& options, Magnitudes m) {
 Magnitudes weigh_backward(const AttentionOptions& options, Magnitudes m, Weighing gradient) {
   const Rule rule = options.rule;
   const double eps = options.eps;
-  switch (options.norm) {
+  switch (norm_of(options, false)) {
     case Norm::kPublished:
       return {.s = gain_slope(rule, m.s, eps) * gradient.gain + shift_slope(rule) * gradient.shift};
     case Norm::kPrinted:

@@ -1,7 +1,15 @@
 // The sums over keys, and the few vector operations that the definition needs.
 #include "mala/kernels/reference/sums.h"
 
+#include <algorithm>
+#include <array>
+
 namespace mala::reference {
+namespace {
+
+constexpr std::array kParts{&Sums::kv, &Sums::k, &Sums::k_rotated, &Sums::v};
+
+}  // namespace
 
 Sums::Sums(int64_t dim, int64_t value_dim)
     : kv(dim * value_dim), k(dim), k_rotated(dim), v(value_dim) {}
@@ -12,6 +20,22 @@ void add_key(Sums& sums, const Token& key, const Row& value) {
   scale_add(1, key.rotated, sums.k_rotated);
   scale_add(1, value, sums.v);
   ++sums.count;
+}
+
+void read_sums(const double* from, Sums& sums) {
+  for (const auto part : kParts) {
+    std::copy_n(from, (sums.*part).size(), (sums.*part).begin());
+    from += (sums.*part).size();
+  }
+}
+
+void write_sums(const Sums& sums, double* to) {
+  for (const auto part : kParts) to = std::copy((sums.*part).begin(), (sums.*part).end(), to);
+}
+
+void add_sums(const Sums& sums, double* to) {
+  for (const auto part : kParts)
+    for (const double x : sums.*part) *to++ += x;
 }
 
 double dot(const Row& x, const Row& y) {

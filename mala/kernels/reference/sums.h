@@ -25,6 +25,11 @@ struct Sums {
 
 void add_key(Sums& sums, const Token& key, const Row& value);
 
+// Between the four sums and the memory of a caller, where they lie one after the other.
+void read_sums(const double* from, Sums& sums);
+void write_sums(const Sums& sums, double* to);
+void add_sums(const Sums& sums, double* to);
+
 double dot(const Row& x, const Row& y);
 void scale_add(double a, const Row& x, Row& y);                // y += a x
 void outer_add(double a, const Row& x, const Row& y, Row& m);  // m += a x (x) y

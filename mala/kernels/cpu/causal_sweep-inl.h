@@ -1,0 +1,338 @@
+// What the causal sweeps share: sums that run along, and a block's keys with the sums that each of
+// its tokens sees.
+#if defined(MALA_CPU_CAUSAL_SWEEP_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef MALA_CPU_CAUSAL_SWEEP_INL_H_
+#undef MALA_CPU_CAUSAL_SWEEP_INL_H_
+#else
+#define MALA_CPU_CAUSAL_SWEEP_INL_H_
+#endif
+
+#include <algorithm>
+
+#include "hwy/highway.h"
+#include "mala/kernels/cpu/causal_passes.h"
+#include "mala/kernels/cpu/causal_state.h"
+#include "mala/kernels/cpu/matmul-inl.h"
+#include "mala/kernels/cpu/rows-inl.h"
+#include "mala/kernels/cpu/stage-inl.h"
+#include "mala/kernels/cpu/transpose-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace mala::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// The products of the sweeps, each compiled once. to (rows, columns) = left * right.
+template <typename T>
+HWY_NOINLINE void multiply(Rows<const T> left, Right<T> right, Extent size, T* to,
+                           Prefetch& meanwhile) {
+  const hn::ScalableTag<T> d;
+  compute_product<T>(
+      Plain<T>{left.data, left.stride}, right, size,
+      [=](int64_t row, int64_t column, hn::Vec<decltype(d)> product)
+          HWY_ATTR { hn::StoreU(product, d, to + row * size.columns + column); },
+      meanwhile);
+}
+
+// to += left * right, where the left operand is (kBlock, kBlock) and triangular.
+template <class Depth, typename T>
+HWY_NOINLINE void add_triangular(const T* left, Right<T> right, Extent size, T* to,
+                                 Prefetch& meanwhile) {
+  accumulate_product<T, Depth>(Plain<T>{left, kBlock}, right, size, to, meanwhile);
+}
+
+// to += left^T * right, over `size.depth` tokens.
+template <typename T>
+HWY_NOINLINE void add_outer_products(Rows<const T> left, Rows<const T> right, Extent size, T* to,
+                                     Prefetch& meanwhile) {
+  accumulate_product(Transposed<T>{left.data, left.stride}, Right<T>{right.data, right.stride},
+                     size, to, meanwhile);
+}
+
+// Zeros above the diagonal of (kBlock, kBlock) scores, and in columns from `count` on.
+template <typename T>
+HWY_INLINE void keep_lower(T* scores, int64_t count) {
+  for (int64_t i = 0; i < kBlock; ++i) {
+    const int64_t kept = std::min(i + 1, count);
+    std::fill(scores + i * kBlock + kept, scores + (i + 1) * kBlock, T(0));
+  }
+}
+
+template <typename T>
+HWY_INLINE void keep_upper(T* scores) {
+  for (int64_t i = 1; i < kBlock; ++i) std::fill_n(scores + i * kBlock, i, T(0));
+}
+
+// Tokens side by side: to (columns, kBlock) = rows^T.
+template <typename T>
+HWY_INLINE void turn_to_columns(Rows<const T> rows, int64_t count, int64_t columns, T* to) {
+  copy_transposed(MatrixView<const T>{rows.data, count, columns, rows.stride, 1},
+                  MatrixView<T>{to, count, columns, 1, kBlock});
+}
+
+// to (E, D) = from (D, E), both padded with zeros.
+template <typename T>
+HWY_INLINE void transpose_products(const T* from, const StateLayout& layout, T* to) {
+  const int64_t dim_pad = layout.dim_pad();
+  copy_transposed(MatrixView<const T>{from, layout.dim, layout.value_dim, layout.value_pad(), 1},
+                  MatrixView<T>{to, layout.dim, layout.value_dim, 1, dim_pad});
+  for (int64_t j = 0; dim_pad > layout.dim && j < layout.value_dim; ++j) {
+    std::fill(to + j * dim_pad + layout.dim, to + (j + 1) * dim_pad, T(0));
+  }
+}
+
+// phi takes padding to what it takes zero to; sums over features must not see that.
+template <typename T>
+HWY_INLINE Rows<T> stage_clean_features(const Tokens& tokens, Span block, T* tile) {
+  const Rows<T> features = stage_features(tokens, block, tile);
+  for (int64_t i = 0; tokens.x.cols < features.stride && i < block.count; ++i) {
+    std::fill(features.row(i) + tokens.x.cols, features.row(i + 1), T(0));
+  }
+  return features;
+}
+
+template <typename T>
+HWY_INLINE Rows<const T> stage_centred(const Input& values, Span block, const T* centre, T* tile) {
+  const hn::ScalableTag<T> d;
+  const Rows<const T> staged = stage(values, block, tile);
+  if (centre == nullptr) return staged;
+  const Rows<T> centred{tile, padded(values.cols)};
+  for (int64_t i = 0; i < block.count; ++i) {
+    for (int64_t j = 0; j < centred.stride; j += static_cast<int64_t>(hn::Lanes(d))) {
+      const auto value = hn::LoadU(d, staged.row(i) + j);
+      hn::StoreU(hn::Sub(value, hn::LoadU(d, centre + j)), d, centred.row(i) + j);
+    }
+  }
+  return read_only(centred);
+}
+
+// Sums that are read as they stand before each block: in T within a group of tokens, in double
+// from group to group. So a million tokens lose no more digits than a thousand.
+template <typename T>
+class RunningSums {
+ public:
+  // From `sums` on, which hold those after the last block in the end.
+  RunningSums(double* sums, int64_t size, const CausalTiles<T>& tiles)
+      : sums_(sums), size_(size), base_(tiles.base), group_(tiles.group), now_(tiles.now) {}
+
+  // What later blocks will see: to be added to.
+  T* group() const { return group_; }
+
+  HWY_INLINE const T* before_block() {
+    const hn::ScalableTag<T> d;
+    for (int64_t i = 0; i < size_; i += static_cast<int64_t>(hn::Lanes(d))) {
+      hn::StoreU(hn::Add(hn::LoadU(d, base_ + i), hn::LoadU(d, group_ + i)), d, now_ + i);
+    }
+    return now_;
+  }
+
+  // Whether a group ended: then all is in the sums in double, which may be changed before the next
+  // group starts.
+  bool ends_group(int64_t count, bool last) {
+    tokens_ += count;
+    if (tokens_ < kGroup && !last) return false;
+    for (int64_t i = 0; i < size_; ++i) sums_[i] += static_cast<double>(group_[i]);
+    return true;
+  }
+
+  void start_group() {
+    for (int64_t i = 0; i < size_; ++i) base_[i] = static_cast<T>(sums_[i]);
+    std::fill_n(group_, size_, T(0));
+    tokens_ = 0;
+  }
+
+ private:
+  double* sums_;
+  int64_t size_, tokens_ = 0;
+  T *base_, *group_, *now_;
+};
+
+// sums[i] = start + rows 0 to i, each row of the sums in its own place; rows from `count` on repeat
+// the last.
+template <typename T>
+HWY_INLINE void prefix_rows(Rows<const T> rows, int64_t count, const T* start, int64_t all,
+                            Rows<T> sums) {
+  const hn::ScalableTag<T> d;
+  for (int64_t j = 0; j < sums.stride; j += static_cast<int64_t>(hn::Lanes(d))) {
+    auto sum = hn::LoadU(d, start + j);
+    for (int64_t i = 0; i < all; ++i) {
+      if (i < count) sum = hn::Add(sum, hn::LoadU(d, rows.row(i) + j));
+      hn::StoreU(sum, d, sums.row(i) + j);
+    }
+  }
+}
+
+// The keys of one block after the other.
+template <typename T>
+class KeySweep {
+ public:
+  KeySweep(const CausalKeys<T>& task, double* sums, const CausalTiles<T>& tiles)
+      : task_(task),
+        tiles_(tiles),
+        layout_{task.keys.x.cols, task.values.cols},
+        all_(sums),
+        sums_(sums, layout_.size(), tiles),
+        walk_(task.keys) {
+    if (task.centre) std::copy_n(task.centre, layout_.value_pad(), tiles.centre);
+    move_centre_to_mean(keys_up_to(task.keys.span.first));
+    sums_.start_group();
+  }
+
+  const StateLayout& layout() const { return layout_; }
+  const T* centre() const { return task_.centre ? tiles_.centre : nullptr; }
+
+  // What the block's queries read: its keys, rotated, its values, the products S before it, and for
+  // each token the sums and the mean that it sees.
+  int64_t count = 0;  // keys
+  Rows<const T> rotated = {}, values = {}, key_sums = {}, rotated_key_sums = {}, means = {};
+  const T* products = nullptr;
+  T c[kBlock] = {}, inverse_count[kBlock] = {};
+
+  HWY_INLINE void begin_block(Span block) {
+    count = std::clamp<int64_t>(task_.key_count - block.first, 0, block.count);
+    const T* now = sums_.before_block();
+    products = now + layout_.products();
+    const Span own{block.first, count};
+    const Rows<T> keys = stage_clean_features(task_.keys, own, tiles_.keys);
+    values = stage_centred(task_.values, own, centre(), tiles_.values);
+    key_sums = prefix(read_only(keys), now + layout_.keys(), block, tiles_.key_sums);
+    add_rows(read_only(keys), {count, layout_.dim_pad(), 0}, sums_.group() + layout_.keys());
+    walk_.template rotate<false>(read_only(keys), keys, count);
+    rotated = read_only(keys);
+    if (task_.weighting.needs_rotated()) {
+      rotated_key_sums =
+          prefix(rotated, now + layout_.rotated_keys(), block, tiles_.rotated_key_sums);
+    }
+    means = prefix(values, now + layout_.values(), block, tiles_.means);
+    count_keys(block);
+    scale_rows(inverse_count, {block.count, layout_.value_pad(), 0},
+               Rows<T>{tiles_.means, layout_.value_pad()});
+  }
+
+  HWY_INLINE void end_block(Span block, bool last, Prefetch& meanwhile) {
+    T* group = sums_.group();
+    add_rows(rotated, {count, layout_.dim_pad(), 0}, group + layout_.rotated_keys());
+    add_rows(values, {count, layout_.value_pad(), 0}, group + layout_.values());
+    add_outer_products(rotated, values, {layout_.dim, layout_.value_pad(), count},
+                       group + layout_.products(), meanwhile);
+    walk_.advance(block.count);
+    // The first values may lie far from the mean, so their group is short.
+    const bool first = block.first == task_.keys.span.first;
+    if (!sums_.ends_group(block.count, last || (first && task_.centre))) return;
+    const int64_t seen = keys_up_to(block.first + block.count);
+    if (last && task_.centre) {
+      move_centre<T>(tiles_.centre, task_.centre, seen, layout_, all_);
+    } else {
+      move_centre_to_mean(seen);
+    }
+    sums_.start_group();
+  }
+
+ private:
+  int64_t keys_up_to(int64_t token) const {
+    return task_.keys.earlier + std::min(token, task_.key_count);
+  }
+
+  void move_centre_to_mean(int64_t seen) {
+    if (!task_.centre || seen == 0) return;
+    alignas(64) T mean[kMostPad] = {};
+    for (int64_t j = 0; j < layout_.value_dim; ++j) {
+      const double moved = all_[layout_.values() + j] / static_cast<double>(seen);
+      mean[j] = static_cast<T>(static_cast<double>(tiles_.centre[j]) + moved);
+    }
+    move_centre<T>(tiles_.centre, mean, seen, layout_, all_);
+    std::copy_n(mean, layout_.value_pad(), tiles_.centre);
+  }
+
+  HWY_INLINE Rows<const T> prefix(Rows<const T> rows, const T* start, Span block, T* tile) {
+    const bool of_keys = tile != tiles_.means;
+    const Rows<T> sums{tile, of_keys ? layout_.dim_pad() : layout_.value_pad()};
+    prefix_rows(rows, count, start, block.count, sums);
+    return read_only(sums);
+  }
+
+  HWY_INLINE void count_keys(Span block) {
+    for (int64_t i = 0; i < block.count; ++i) {
+      const double inverse = 1.0 / static_cast<double>(keys_up_to(block.first + i + 1));
+      inverse_count[i] = static_cast<T>(inverse);
+      const double kappa = task_.weighting.key_mean ? inverse : 1.0;
+      c[i] = static_cast<T>(task_.weighting.scale * kappa);
+    }
+  }
+
+  const CausalKeys<T>& task_;
+  const CausalTiles<T>& tiles_;
+  StateLayout layout_;
+  double* all_;
+  RunningSums<T> sums_;
+  RotationWalk<T> walk_;
+};
+
+// What the rule makes of a token: attention = product * P + mean * mean value, and the rest is for
+// the backward.
+template <typename T>
+struct TokenTerms {
+  T product[kBlock], mean[kBlock];
+  T gain[kBlock], gain_slope[kBlock], shift_slope[kBlock], r[kBlock];
+};
+
+// The features of a member's queries: `plain` is overwritten by `rotated` where they share memory,
+// so s is taken before and r after.
+template <typename T>
+class QueryBlock {
+ public:
+  QueryBlock(const CausalWeighting& weighting, const KeySweep<T>& keys)
+      : weighting_(weighting), keys_(keys) {}
+
+  HWY_INLINE void measure_plain(Rows<const T> features, int64_t count) {
+    if (weighting_.needs_plain()) measure(features, keys_.key_sums, count, s_);
+  }
+  HWY_INLINE void measure_rotated(Rows<const T> features, int64_t count) {
+    if (weighting_.needs_rotated()) measure(features, keys_.rotated_key_sums, count, r_);
+  }
+
+  HWY_INLINE void weigh(int64_t count, TokenTerms<T>& terms) const {
+    const T eps = static_cast<T>(weighting_.eps);
+    for (int64_t i = 0; i < count; ++i) {
+      const T magnitude = weighting_.needs_plain() ? s_[i] : r_[i];
+      const RuleTerms<T> rule = rule_terms(weighting_.rule, magnitude, eps);
+      const bool balanced = weighting_.norm == Norm::kBalanced;
+      terms.product[i] = keys_.c[i] * rule.gain;
+      terms.mean[i] = balanced ? T(1) - rule.gain * r_[i] : -rule.shift;
+      terms.gain[i] = rule.gain;
+      terms.gain_slope[i] = rule.gain_slope;
+      terms.shift_slope[i] = rule.shift_slope;
+      terms.r[i] = r_[i];
+    }
+  }
+
+ private:
+  HWY_INLINE void measure(Rows<const T> features, Rows<const T> sums, int64_t count, T* to) {
+    for (int64_t i = 0; i < count; ++i) {
+      to[i] = keys_.c[i] * dot(features.row(i), sums.row(i), sums.stride);
+    }
+  }
+
+  const CausalWeighting& weighting_;
+  const KeySweep<T>& keys_;
+  T s_[kBlock] = {}, r_[kBlock] = {};
+};
+
+// to (kBlock, E) = P: the products of the keys before the block, and of those in it up to each
+// token. `columns` is the block's rotated keys side by side.
+template <typename T>
+HWY_INLINE void compute_products(Rows<const T> rotated_queries, const KeySweep<T>& keys,
+                                 int64_t count, const CausalTiles<T>& tiles, T* to,
+                                 Prefetch& meanwhile) {
+  const StateLayout& layout = keys.layout();
+  multiply(rotated_queries, Right<T>{tiles.dim_columns, kBlock}, {count, kBlock, layout.dim},
+           tiles.scores, meanwhile);
+  keep_lower(tiles.scores, keys.count);
+  multiply(rotated_queries, Right<T>{keys.products, layout.value_pad()},
+           {count, layout.value_pad(), layout.dim}, to, meanwhile);
+  add_triangular<UpToDiagonal>(tiles.scores, Right<T>{keys.values.data, keys.values.stride},
+                               {count, layout.value_pad(), keys.count}, to, meanwhile);
+}
+
+}  // namespace mala::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
