@@ -51,7 +51,8 @@ include(CMakePackageConfigHelpers)
 
 install(FILES mala/core/dtypes.h mala/core/error.h mala/core/views.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mala/core)
-install(FILES mala/kernels/attention.h mala/kernels/attention_c.h
+install(FILES mala/kernels/attention.h mala/kernels/attention_c.h mala/kernels/causal.h
+    mala/kernels/causal_c.h mala/kernels/split.h mala/kernels/split_c.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mala/kernels)
 
 # In the package, as in this tree, mala::kernels is what links everything in.

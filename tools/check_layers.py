@@ -57,7 +57,10 @@ LIBRARIES = {
 }
 
 # All that other rooms may know of the kernels, and the libraries that only part of a room may use.
-PUBLIC_KERNELS = {"mala/kernels/attention.h", "mala/kernels/attention_c.h"}
+PUBLIC_KERNELS = {
+    f"mala/kernels/{name}.h"
+    for name in ("attention", "attention_c", "causal", "causal_c", "split", "split_c")
+}
 PYTHON_MAY_IMPORT = {"mala", "torch", "timm"}
 
 STANDARD_C = set(
@@ -131,7 +134,7 @@ def check_own(place, header):
             return f"{header} is the definition, only tests/ and bench/ may use it"
     elif room == "kernels" and header not in PUBLIC_KERNELS:
         if not (place.is_test or inside_kernels):
-            allowed = " and ".join(sorted(PUBLIC_KERNELS))
+            allowed = ", ".join(sorted(PUBLIC_KERNELS))
             return f"{header} is private to mala/kernels, others may use {allowed}"
     return None
 

@@ -1,38 +1,49 @@
-// mala::attention under torch.autocast: tensors take its narrow type, as those of torch's own
-// attention do; sums stay in float32.
+// torch.ops.mala.* under torch.autocast: tensors of tokens take its narrow type, as those of
+// torch's own attention do; sums and states keep theirs.
 #include <ATen/autocast_mode.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
-#include <torch/library.h>
 
-#include "mala/ops/attention_call.h"
+#include "mala/ops/calls.h"
+#include "mala/ops/flat.h"
 
 namespace mala::ops {
 namespace {
 
-template <c10::DeviceType device>
-Outputs forward_autocast(const AttentionCall& call) {
+// The tensors of each call that take the narrow type.
+auto token_tensors(AttentionCall& call) {
+  return std::tie(call.q, call.k, call.v, call.tail.local, call.tail.gate);
+}
+auto token_tensors(ChunkCall& call) { return token_tensors(call.tokens); }
+auto token_tensors(StepCall& call) {
+  return std::tie(call.q, call.k, call.v, call.tail.local, call.tail.gate);
+}
+auto token_tensors(KeysCall& call) { return std::tie(call.k, call.v); }
+auto token_tensors(QueriesCall& call) { return std::tie(call.q, call.tail.local, call.tail.gate); }
+
+// Calls the same operator again, below autocast.
+template <c10::DeviceType device, typename Call>
+typename Call::Result narrowed(const Call& call) {
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(
       at::autocast::get_autocast_dispatch_key_from_device_type(device));
   const at::ScalarType narrow = at::autocast::get_autocast_dtype(device);
-  auto cast = [&](const auto& x) { return at::autocast::cached_cast(narrow, x, device); };
-  AttentionCall narrowed = call;
-  narrowed.q = cast(call.q);
-  narrowed.k = cast(call.k);
-  narrowed.v = cast(call.v);
-  narrowed.local = cast(call.local);
-  narrowed.gate = cast(call.gate);
-  return call_forward(narrowed);
+  Call copy = call;
+  std::apply([&](auto&... x) { ((x = at::autocast::cached_cast(narrow, x, device)), ...); },
+             token_tensors(copy));
+  return call_operator(copy);
+}
+
+template <c10::DeviceType device>
+void implement_all(torch::Library& m) {
+  implement<narrowed<device, AttentionCall>>(m);
+  implement<narrowed<device, ChunkCall>>(m);
+  implement<narrowed<device, StepCall>>(m);
+  implement<narrowed<device, KeysCall>>(m);
+  implement<narrowed<device, QueriesCall>>(m);
 }
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(mala, AutocastCPU, m) {
-  m.impl("attention_forward", TORCH_FN(Flat::forward<forward_autocast<c10::kCPU>>));
-}
-
-TORCH_LIBRARY_IMPL(mala, AutocastCUDA, m) {
-  m.impl("attention_forward", TORCH_FN(Flat::forward<forward_autocast<c10::kCUDA>>));
-}
+TORCH_LIBRARY_IMPL(mala, AutocastCPU, m) { implement_all<c10::kCPU>(m); }
+TORCH_LIBRARY_IMPL(mala, AutocastCUDA, m) { implement_all<c10::kCUDA>(m); }
 
 }  // namespace mala::ops

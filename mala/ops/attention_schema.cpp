@@ -4,69 +4,94 @@
 
 #include <string>
 
-#include "mala/ops/attention_call.h"
+#include "mala/ops/calls.h"
+#include "mala/ops/flat.h"
 
 namespace mala::ops {
 namespace {
 
-// What the three operators share.
-const std::string kArguments =
-    "Tensor q, Tensor k, Tensor v, *, Tensor? local=None, Tensor? gate=None, "
-    "str rule=\"mala\", str norm=\"published\", str feature=\"elu1\", bool key_mean=True, "
-    "float? scale=None, float eps=1e-6, str rope=\"none\", SymInt[2] rope_offset=[0, 0], "
-    "SymInt[2] grid_width=[0, 0], Tensor[]? rope_table=None, "
-    "Tensor? key_lengths=None, Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_k=None, "
+const std::string kTail = "Tensor? local=None, Tensor? gate=None, ";
+const std::string kFeature = "str feature=\"elu1\", ";
+const std::string kWeights = "str rule=\"mala\", str? norm=None, " + kFeature +
+                             "bool key_mean=True, float? scale=None, float eps=1e-6, ";
+const std::string kRope =
+    "str rope=\"none\", SymInt rope_offset=0, SymInt grid_width=0, Tensor[]? rope_table=None";
+const std::string kRopes =
+    "str rope=\"none\", SymInt[2] rope_offset=[0, 0], SymInt[2] grid_width=[0, 0], "
+    "Tensor[]? rope_table=None";
+
+const std::string kAttention =
+    "Tensor q, Tensor k, Tensor v, *, " + kTail + kWeights + kRopes +
+    ", Tensor? key_lengths=None, Tensor? cu_seqlens_q=None, Tensor? cu_seqlens_k=None, "
     "Tensor? grid_widths=None";
+const std::string kChunk = kAttention + ", Tensor? state=None, Tensor? count=None";
+const std::string kStep = "Tensor q, Tensor k, Tensor v, Tensor(a!) state, Tensor(b!) count, *, " +
+                          kTail + kWeights + kRopes;
+const std::string kKeys =
+    "Tensor k, Tensor v, *, " + kFeature + kRope +
+    ", Tensor? key_lengths=None, Tensor? cu_seqlens_k=None, Tensor? grid_widths=None";
+const std::string kQueries = "Tensor q, Tensor state, Tensor key_lengths, *, " + kTail + kWeights +
+                             kRope + ", Tensor? cu_seqlens_q=None, Tensor? grid_widths=None";
 
-template <typename Signature>
-auto find_operator(const char* name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
+Tensor out_alone(const WholeCall& call) {
+  return call.causal ? std::get<0>(call_operator(ChunkCall{call.tokens, {}, {}}))
+                     : std::get<0>(call_operator(call.tokens));
 }
-
-// The arguments in the order of the schema.
-auto flatten(const AttentionCall& c) {
-  return std::tie(c.q, c.k, c.v, c.local, c.gate, c.rule, c.norm, c.feature, c.key_mean, c.scale,
-                  c.eps, c.rope, c.rope_offset, c.grid_width, c.rope_table, c.key_lengths,
-                  c.cu_seqlens_q, c.cu_seqlens_k, c.grid_widths);
-}
-
-Tensor out_alone(const AttentionCall& call) { return std::get<0>(call_forward(call)); }
 
 }  // namespace
 
-Tensor call_attention(const AttentionCall& call) {
-  static const auto op = find_operator<Flat::Attention>("mala::attention");
-  return std::apply([](const auto&... a) { return op.call(a...); }, flatten(call));
+template <typename Call>
+typename Call::Result call_operator(const Call& call) {
+  using Signature = typename Flat<Call>::template Signature<typename Call::Result>;
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow((std::string("mala::") + Call::kName).c_str(), "")
+                             .template typed<Signature>();
+  return std::apply([](const auto&... a) { return op.call(a...); }, Call::fields(call));
 }
 
-Outputs call_forward(const AttentionCall& call) {
-  static const auto op = find_operator<Flat::Forward>("mala::attention_forward");
-  return std::apply([](const auto&... a) { return op.call(a...); }, flatten(call));
-}
-
-Gradients call_backward(const Tensor& out_gradient, const Tensor& state,
-                        const AttentionCall& call) {
-  static const auto op = find_operator<Flat::Backward>("mala::attention_backward");
-  return std::apply([&](const auto&... a) { return op.call(out_gradient, state, a...); },
-                    flatten(call));
-}
+template WholeCall::Result call_operator(const WholeCall&);
+template AttentionCall::Result call_operator(const AttentionCall&);
+template BackwardCall::Result call_operator(const BackwardCall&);
+template ChunkCall::Result call_operator(const ChunkCall&);
+template ChunkBackwardCall::Result call_operator(const ChunkBackwardCall&);
+template StepCall::Result call_operator(const StepCall&);
+template KeysCall::Result call_operator(const KeysCall&);
+template KeysBackwardCall::Result call_operator(const KeysBackwardCall&);
+template QueriesCall::Result call_operator(const QueriesCall&);
+template QueriesBackwardCall::Result call_operator(const QueriesBackwardCall&);
 
 }  // namespace mala::ops
 
 TORCH_LIBRARY(mala, m) {
-  const auto define = [&](const std::string& schema) {
-    m.def(schema.c_str(), {at::Tag::pt2_compliant_tag});
+  using namespace mala::ops;
+  const auto define = [&](const char* name, const std::string& arguments,
+                          const std::string& results) {
+    m.def((std::string(name) + "(" + arguments + ") -> " + results).c_str(),
+          {at::Tag::pt2_compliant_tag});
   };
-  using mala::ops::kArguments;
-  define("attention(" + kArguments + ") -> Tensor");
+  define(WholeCall::kName, kAttention + ", bool causal=False", "Tensor");
   // `state` is what backward needs: (B, Hk, D * E + 2 * D + E), and S in place of B where
   // sequences are packed; see mala/kernels/attention.h.
-  define("attention_forward(" + kArguments + ") -> (Tensor out, Tensor state)");
-  // The gradients of an absent local or gate have no elements.
-  define("attention_backward(Tensor out_gradient, Tensor state, " + kArguments +
-         ") -> (Tensor dq, Tensor dk, Tensor dv, Tensor dlocal, Tensor dgate)");
+  define(AttentionCall::kName, kAttention, "(Tensor out, Tensor state)");
+  // In all gradients, that of an absent input has no elements.
+  define(BackwardCall::kName, "Tensor out_gradient, Tensor state, " + kAttention,
+         "(Tensor dq, Tensor dk, Tensor dv, Tensor dlocal, Tensor dgate)");
+
+  // Causal attention to the tokens of a chunk and to those before, which the state stands for.
+  define(ChunkCall::kName, kChunk, "(Tensor out, Tensor state, Tensor count)");
+  define(ChunkBackwardCall::kName, "Tensor out_gradient, Tensor? state_gradient, " + kChunk,
+         "(Tensor dq, Tensor dk, Tensor dv, Tensor dlocal, Tensor dgate, Tensor dstate)");
+  define(StepCall::kName, kStep, "Tensor");
+
+  // The two halves of attention, for tokens that are spread over several callers.
+  define(KeysCall::kName, kKeys, "Tensor");
+  define(KeysBackwardCall::kName, "Tensor state_gradient, " + kKeys, "(Tensor dk, Tensor dv)");
+  define(QueriesCall::kName, kQueries, "Tensor");
+  define(QueriesBackwardCall::kName, "Tensor out_gradient, " + kQueries,
+         "(Tensor dq, Tensor dstate, Tensor dlocal, Tensor dgate)");
 }
 
 TORCH_LIBRARY_IMPL(mala, CompositeImplicitAutograd, m) {
-  m.impl("attention", TORCH_FN(mala::ops::Flat::attention<mala::ops::out_alone>));
+  using namespace mala::ops;
+  implement<out_alone>(m);
 }

@@ -1,109 +1,126 @@
-// What every device shares: checks of the tensors of a call, and its results, allocated.
+// The checks and results of bidirectional calls and their halves.
 #include "mala/ops/attention_shapes.h"
 
-#include <ATen/ops/empty.h>
-#include <ATen/ops/empty_strided.h>
-
-#include <array>
+#include <ATen/ops/empty_like.h>
 
 #include "mala/ops/lengths.h"
 #include "mala/ops/options.h"
+#include "mala/ops/tensors.h"
 
 namespace mala::ops {
 namespace {
 
-void check_tensor(const char* name, const Tensor& x, const Tensor& q) {
-  TORCH_CHECK(x.dim() == 4, "[mala::attention] ", name, " has sizes ", x.sym_sizes(),
-              "; it must be (batch, heads, tokens, dim): four dimensions");
-  TORCH_CHECK(x.scalar_type() == q.scalar_type() && x.device() == q.device(), "[mala::attention] ",
-              name, " is ", x.scalar_type(), " on ", x.device(), " but q is ", q.scalar_type(),
-              " on ", q.device(), "; convert them to one type and device");
+void check_keys(const char* where, const KeysCall& call) {
+  const NamedTensor k{"k", call.k};
+  check_type(where, k);
+  check_tensor(where, k, k);
+  check_tensor(where, {"v", call.v}, k);
+  check_lengths(where, call);
+  check_feature(where, call.feature);
+  check_rope(where, call.rope, call.k, call.grid_widths.has_value());
 }
 
-// (batch, heads, tokens, dim), dense, in the order in memory that `model` has.
-Tensor new_heads(const std::array<c10::SymInt, 4>& sizes, const Tensor& model) {
-  const auto& [batch, heads, tokens, dim] = sizes;
-  const c10::SymInt entry = heads * tokens * dim;
-  std::array<c10::SymInt, 4> strides = {entry, tokens * dim, dim, 1};
-  if (model.sym_stride(3) > model.sym_stride(2)) {
-    strides = {entry, tokens * dim, 1, tokens};
-  } else if (model.sym_stride(2) > model.sym_stride(1)) {
-    strides = {entry, dim, heads * dim, 1};
-  }
-  return at::empty_strided_symint(sizes, strides, model.options());
+// The state tells the heads of keys and the size of values, so it must make sense by itself.
+void check_total_state(const char* where, const QueriesCall& call) {
+  const Tensor &q = call.q, &state = call.state;
+  const at::ScalarType needed = sum_type(q);
+  TORCH_CHECK(state.scalar_type() == needed && state.device() == q.device() && state.dim() == 3,
+              "[", where, "] state is ", state.scalar_type(), " on ", state.device(),
+              " with sizes ", state.sym_sizes(), "; for q it must be ", needed, " on ", q.device(),
+              ", (sequences, heads of k, D * E + 2 * D + E): pass the sum of what attention_keys ",
+              "returned");
+  const c10::SymInt dim = q.sym_size(3), value_dim = call.value_dim();
+  TORCH_SYM_CHECK((dim * value_dim + dim * 2 + value_dim).sym_eq(state.sym_size(2)), "[", where,
+                  "] state has sizes ", state.sym_sizes(), ", the last of which is no ",
+                  "D * E + 2 * D + E for D = ", dim, ", the head size of q; pass the sum of what ",
+                  "attention_keys returned for keys of that size");
+  TORCH_SYM_CHECK(state.sym_size(0).sym_eq(call.sequences()), "[", where, "] state has sizes ",
+                  state.sym_sizes(), " but q has ", call.sequences(),
+                  " sequences; both need the same number");
 }
 
-Tensor new_like(const Tensor& model) {
-  return new_heads({model.sym_size(0), model.sym_size(1), model.sym_size(2), model.sym_size(3)},
-                   model);
-}
-
-// (sequences, Hk, elements of one head's state)
-std::array<c10::SymInt, 3> state_sizes(const AttentionCall& call) {
-  const c10::SymInt dim = call.q.sym_size(3), value_dim = call.v.sym_size(3);
-  return {call.sequences(), call.k.sym_size(1), dim * value_dim + 2 * dim + value_dim};
-}
-
-// Sums are kept in float32 for the narrower types.
-at::ScalarType state_type(const AttentionCall& call) {
-  return call.q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-}
-
-void check_state(const Tensor& state, const AttentionCall& call) {
-  TORCH_CHECK(state.scalar_type() == state_type(call) && state.device() == call.q.device() &&
-                  state.dim() == 3 && state.is_contiguous(),
-              "[mala::attention_backward] state is ", state.scalar_type(), " on ", state.device(),
-              " with sizes ", state.sym_sizes(), ", strides ", state.sym_strides(),
-              "; pass what attention_forward returned for the same inputs, as it is");
-  const std::array<c10::SymInt, 3> needed = state_sizes(call);
-  for (int64_t i = 0; i < 3; ++i) {
-    TORCH_SYM_CHECK(state.sym_size(i).sym_eq(needed[i]), "[mala::attention_backward] state has ",
-                    "sizes ", state.sym_sizes(), " but these inputs leave ",
-                    c10::SymIntArrayRef(needed),
-                    "; pass what attention_forward returned for the same inputs");
-  }
-}
-
-// A defined tensor stands for an absent gradient: tracers do not take undefined ones.
-Tensor new_like(const std::optional<Tensor>& model, const Tensor& q) {
-  return model ? new_like(*model) : at::empty({0}, q.options());
+void check_queries(const char* where, const QueriesCall& call) {
+  const NamedTensor q{"q", call.q};
+  check_type(where, q);
+  check_tensor(where, q, q);
+  check_tail(where, call.tail, q);
+  check_lengths(where, call);
+  check_total_state(where, call);
+  check_weights(where, call.weights);
+  check_rope(where, call.rope, call.q, call.grid_widths.has_value());
 }
 
 }  // namespace
 
-void check_call(const AttentionCall& call) {
-  const at::ScalarType type = call.q.scalar_type();
-  TORCH_CHECK(
-      type == at::kFloat || type == at::kBFloat16 || type == at::kHalf || type == at::kDouble,
-      "[mala::attention] q is ", type,
-      "; float32, bfloat16, float16 and float64 work: call .float() on the tensors");
-  check_tensor("q", call.q, call.q);
-  check_tensor("k", call.k, call.q);
-  check_tensor("v", call.v, call.q);
-  if (call.local) check_tensor("local", *call.local, call.q);
-  if (call.gate) check_tensor("gate", *call.gate, call.q);
-  check_lengths(call);
-  check_options(call);
+void check_tokens(const char* where, const AttentionCall& call, bool causal) {
+  const NamedTensor q{"q", call.q};
+  check_type(where, q);
+  check_tensor(where, q, q);
+  check_tensor(where, {"k", call.k}, q);
+  check_tensor(where, {"v", call.v}, q);
+  check_tail(where, call.tail, q);
+  causal ? check_causal_lengths(where, call) : check_lengths(where, call);
+  check_weights(where, call.weights);
+  check_ropes(where, call);
 }
 
-void check_backward(const Tensor& out_gradient, const Tensor& state, const AttentionCall& call) {
-  check_call(call);
-  check_tensor("out_gradient", out_gradient, call.q);
-  check_state(state, call);
+void check_call(const AttentionCall& call) { check_tokens("mala::attention", call, false); }
+
+void check_call(const BackwardCall& call) {
+  constexpr const char* kWhere = "mala::attention_backward";
+  const AttentionCall& forward = call.forward;
+  const NamedTensor q{"q", forward.q};
+  check_tokens(kWhere, forward, false);
+  check_tensor(kWhere, {"out_gradient", call.out_gradient}, q);
+  check_state(kWhere, {"state", call.state}, q,
+              {sum_type(forward.q), state_sizes(forward.sequences(), forward.k, forward.v),
+               "what attention_forward returned for the same inputs"});
 }
 
-Tensor new_out(const AttentionCall& call) {
-  const Tensor& q = call.q;
-  return new_heads({q.sym_size(0), q.sym_size(1), q.sym_size(2), call.v.sym_size(3)}, q);
+void check_call(const KeysCall& call) { check_keys("mala::attention_keys", call); }
+
+void check_call(const KeysBackwardCall& call) {
+  constexpr const char* kWhere = "mala::attention_keys_backward";
+  const KeysCall& forward = call.forward;
+  check_keys(kWhere, forward);
+  check_state(kWhere, {"state_gradient", call.state_gradient}, {"k", forward.k},
+              {sum_type(forward.k), state_sizes(forward.sequences(), forward.k, forward.v),
+               "the gradient of what attention_keys returned"});
 }
 
-Tensor new_state(const AttentionCall& call) {
-  return at::empty_symint(state_sizes(call), call.q.options().dtype(state_type(call)));
+void check_call(const QueriesCall& call) { check_queries("mala::attention_queries", call); }
+
+void check_call(const QueriesBackwardCall& call) {
+  constexpr const char* kWhere = "mala::attention_queries_backward";
+  check_queries(kWhere, call.forward);
+  const Tensor& out_gradient = call.out_gradient;
+  check_tensor(kWhere, {"out_gradient", out_gradient}, {"q", call.forward.q});
+  TORCH_SYM_CHECK(out_gradient.sym_size(3).sym_eq(call.forward.value_dim()), "[", kWhere,
+                  "] out_gradient has sizes ", out_gradient.sym_sizes(), " but the state holds ",
+                  "values of size ", call.forward.value_dim(), "; pass the gradient of out");
 }
+
+Outputs new_outputs(const AttentionCall& call) {
+  return {new_out(call.q, call.value_dim()),
+          new_state(state_sizes(call.sequences(), call.k, call.v), sum_type(call.q), call.q)};
+}
+
+Tensor new_outputs(const KeysCall& call) {
+  return new_state(state_sizes(call.sequences(), call.k, call.v), sum_type(call.k), call.k);
+}
+
+Tensor new_outputs(const QueriesCall& call) { return new_out(call.q, call.value_dim()); }
 
 Gradients new_gradients(const AttentionCall& call) {
-  return {new_like(call.q), new_like(call.k), new_like(call.v), new_like(call.local, call.q),
-          new_like(call.gate, call.q)};
+  return {new_like(call.q), new_like(call.k), new_like(call.v), new_like(call.tail.local, call.q),
+          new_like(call.tail.gate, call.q)};
+}
+
+KeysGradients new_gradients(const KeysCall& call) { return {new_like(call.k), new_like(call.v)}; }
+
+QueriesGradients new_gradients(const QueriesCall& call) {
+  return {new_like(call.q), at::empty_like(call.state, at::MemoryFormat::Contiguous),
+          new_like(call.tail.local, call.q), new_like(call.tail.gate, call.q)};
 }
 
 }  // namespace mala::ops

@@ -1,26 +1,34 @@
-// What every device shares: checks of the tensors of a call, and its results, allocated.
+// What every device shares for the operators: the checks of a call, and its results, allocated.
 #pragma once
 
-#include "mala/ops/attention_call.h"
+#include "mala/ops/calls.h"
 
 namespace mala::ops {
 
-// Throws unless the tensors have four dimensions, one supported type and one device, and the
-// lengths and options are valid. Sizes of the others are for the kernels to check: they see strides
-// and token counts too.
+// Each throws "[mala::operator] what came, what is needed, what to try" unless the tensors have
+// four dimensions, one supported type and one device, and the lengths and options are valid.
 void check_call(const AttentionCall& call);
+void check_call(const BackwardCall& call);
+void check_call(const ChunkCall& call);
+void check_call(const ChunkBackwardCall& call);
+void check_call(const StepCall& call);
+void check_call(const KeysCall& call);
+void check_call(const KeysBackwardCall& call);
+void check_call(const QueriesCall& call);
+void check_call(const QueriesBackwardCall& call);
 
-// The same for what backward gets besides: the gradient of out and the state of forward.
-void check_backward(const Tensor& out_gradient, const Tensor& state, const AttentionCall& call);
+// What the calls share that have q, k and v: `causal` for those where cu_seqlens_q says all.
+void check_tokens(const char* where, const AttentionCall& call, bool causal);
 
-// Memory for the results of a call that passed its check; the tensors may be without memory and
-// have sizes that are symbols, and then the results are so too.
-//
-// out and each gradient keep the order in memory of their model, q or the input, but densely:
-// (B, H, N, E), or (B, N, H, E) where it has tokens outside of heads, or (B, H, E, N) where it
-// has channels outside of tokens, as channels-first images have.
-Tensor new_out(const AttentionCall& call);
-Tensor new_state(const AttentionCall& call);
+// Memory for the results of a call that passed its check.
+Outputs new_outputs(const AttentionCall& call);
+ChunkOutputs new_outputs(const ChunkCall& call);
+Tensor new_outputs(const StepCall& call);
+Tensor new_outputs(const KeysCall& call);
+Tensor new_outputs(const QueriesCall& call);
 Gradients new_gradients(const AttentionCall& call);
+ChunkGradients new_gradients(const ChunkCall& call);
+KeysGradients new_gradients(const KeysCall& call);
+QueriesGradients new_gradients(const QueriesCall& call);
 
 }  // namespace mala::ops

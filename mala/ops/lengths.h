@@ -1,24 +1,34 @@
-// The lengths of a call of torch.ops.mala.attention: their checks, and the form the kernels read.
+// The lengths in calls of torch.ops.mala.*: their checks, and the form the kernels read.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "mala/kernels/attention.h"
-#include "mala/ops/attention_call.h"
+#include "mala/ops/calls.h"
 
 namespace mala::ops {
 
-// Throws unless the tensors of lengths hold integers, lie on the device of q and go with its
-// sizes. Reads no data, so it also serves tensors without memory and with sizes that are symbols;
-// the numbers themselves are for the kernels to check.
-void check_lengths(const AttentionCall& call);
+// Throw "[where] ..." unless the tensors of lengths hold integers, lie on the device of the tokens
+// and go with their sizes. They read no data, so they also serve tensors without memory and with
+// sizes that are symbols; the numbers themselves are for the kernels to check.
+void check_lengths(const char* where, const AttentionCall& call);
+void check_lengths(const char* where, const KeysCall& call);
+void check_lengths(const char* where, const QueriesCall& call);
 
-// The numbers of a call that passed check_lengths, with real tensors. A copy: nobody can change
-// them between the kernels' check and their use.
+// As check_lengths, of a causal call: cu_seqlens_q alone is enough.
+void check_causal_lengths(const char* where, const AttentionCall& call);
+
+// The numbers of a tensor of integers, with memory; none where it is absent.
+std::vector<int64_t> numbers(const std::optional<Tensor>& x);
+
+// The numbers of a call that passed its check, with real tensors. A copy: nobody can change them
+// between the kernels' check and their use.
 class KernelLengths {
  public:
   explicit KernelLengths(const AttentionCall& call);
+  explicit KernelLengths(const KeysCall& call);
+  explicit KernelLengths(const QueriesCall& call);
 
   // Points into this object.
   Lengths view() const;

@@ -1,4 +1,4 @@
-// The words and numbers of torch.ops.mala.attention as the kernels' options, and back.
+// The words and numbers of torch.ops.mala.* as the kernels' options, and back.
 #include "mala/ops/options.h"
 
 #include <c10/util/Exception.h>
@@ -36,11 +36,17 @@ std::string list_words(const Words<Value, count>& words) {
 }
 
 template <typename Value, size_t count>
-Value value_of(const char* name, std::string_view asked, const Words<Value, count>& words) {
+const Value* find_value(std::string_view asked, const Words<Value, count>& words) {
   for (const auto& [word, value] : words) {
-    if (word == asked) return value;
+    if (word == asked) return &value;
   }
-  TORCH_CHECK(false, "[mala::attention] ", name, " is \"", asked, "\"; valid are ",
+  return nullptr;
+}
+
+template <typename Value, size_t count>
+void check_word(const char* where, const char* name, std::string_view asked,
+                const Words<Value, count>& words) {
+  TORCH_CHECK(find_value(asked, words), "[", where, "] ", name, " is \"", asked, "\"; valid are ",
               list_words(words));
 }
 
@@ -53,119 +59,133 @@ std::string_view word_of(Value asked, const Words<Value, count>& words) {
               " is none of those listed in mala/kernels/attention.h");
 }
 
-void check_pair(const char* name, c10::SymIntArrayRef values) {
-  TORCH_CHECK(values.size() == 2, "[mala::attention] ", name, " has ", values.size(),
+void check_pair(const char* where, const char* name, c10::SymIntArrayRef values) {
+  TORCH_CHECK(values.size() == 2, "[", where, "] ", name, " has ", values.size(),
               " values; give two, for q and for k");
 }
 
 // A table is rows of D / 2 floats with one row stride for cos and sin, as the kernels read it.
-void check_table(const Tensor& cos, const Tensor& sin, const Tensor& x) {
+void check_table(const char* where, const Tensor& cos, const Tensor& sin, const Tensor& x) {
   for (const Tensor& table : {cos, sin}) {
-    TORCH_CHECK(table.scalar_type() == at::kFloat && table.device() == x.device(),
-                "[mala::attention] rope_table holds ", table.scalar_type(), " on ", table.device(),
+    TORCH_CHECK(table.scalar_type() == at::kFloat && table.device() == x.device(), "[", where,
+                "] rope_table holds ", table.scalar_type(), " on ", table.device(),
                 "; it must be float32, whatever the type of q, on ", x.device());
-    TORCH_CHECK(table.dim() == 2 && table.sym_size(1) * 2 == x.sym_size(3),
-                "[mala::attention] rope_table has sizes ", table.sym_sizes(),
+    TORCH_CHECK(table.dim() == 2 && table.sym_size(1) * 2 == x.sym_size(3), "[", where,
+                "] rope_table has sizes ", table.sym_sizes(),
                 "; it must be (tokens, D / 2) with D = ", x.sym_size(3));
-    TORCH_CHECK(table.sym_stride(1) == 1, "[mala::attention] rope_table has strides ",
+    TORCH_CHECK(table.sym_stride(1) == 1, "[", where, "] rope_table has strides ",
                 table.sym_strides(), "; its last must be 1: call .contiguous() on it");
   }
-  TORCH_CHECK(cos.sym_sizes() == sin.sym_sizes() && cos.sym_stride(0) == sin.sym_stride(0),
-              "[mala::attention] rope_table has cos of sizes ", cos.sym_sizes(), ", strides ",
+  TORCH_CHECK(cos.sym_sizes() == sin.sym_sizes() && cos.sym_stride(0) == sin.sym_stride(0), "[",
+              where, "] rope_table has cos of sizes ", cos.sym_sizes(), ", strides ",
               cos.sym_strides(), " and sin of sizes ", sin.sym_sizes(), ", strides ",
               sin.sym_strides(), "; they must be alike: call .contiguous() on both");
 }
 
-// rope_table is (cos, sin) for both sides, or (q_cos, q_sin, k_cos, k_sin).
-size_t table_index(const AttentionCall& call, size_t side) {
-  return call.tables().size() == 4 ? 2 * side : 0;
-}
-
-void check_tables(const AttentionCall& call) {
-  const size_t count = call.tables().size();
-  TORCH_CHECK(count == 2 || count == 4, "[mala::attention] rope \"table\" came with ", count,
-              " tensors in rope_table; give [cos, sin] or [q_cos, q_sin, k_cos, k_sin]");
-  for (const size_t side : {0, 1}) {
-    const size_t i = table_index(call, side);
-    check_table(call.tables()[i], call.tables()[i + 1], side == 0 ? call.q : call.k);
-  }
-}
-
 // What a forgotten `rope` would leave without effect.
-void check_unused(const AttentionCall& call, Rope::Kind rope) {
-  for (const c10::SymInt& width : call.grid_width) {
-    TORCH_CHECK(rope == Rope::Kind::kGrid || width == 0, "[mala::attention] rope is \"", call.rope,
-                "\" but grid_width is given; leave it out, or set rope=\"2d\"");
-  }
-  const bool has_positions = rope == Rope::Kind::kLine || rope == Rope::Kind::kGrid;
-  for (const c10::SymInt& offset : call.rope_offset) {
-    TORCH_CHECK(has_positions || offset == 0, "[mala::attention] rope is \"", call.rope,
-                "\" but rope_offset is given; leave it out, or set rope=\"1d\" or \"2d\"");
-  }
+void check_unused(const char* where, const RopeArguments& given, Rope::Kind kind, bool has_widths) {
+  const bool has_positions = kind == Rope::Kind::kLine || kind == Rope::Kind::kGrid;
+  const auto refuse_unless = [&](bool ok, const char* name, const char* right) {
+    TORCH_CHECK(ok, "[", where, "] rope is \"", given.rope, "\" but ", name,
+                " is given; leave it out, or set rope=", right);
+  };
+  refuse_unless(kind == Rope::Kind::kGrid || given.grid_width == 0, "grid_width", "\"2d\"");
+  refuse_unless(kind == Rope::Kind::kGrid || !has_widths, "grid_widths", "\"2d\"");
+  refuse_unless(has_positions || given.rope_offset == 0, "rope_offset", "\"1d\" or \"2d\"");
+  refuse_unless(kind == Rope::Kind::kTable || given.tables().empty(), "rope_table", "\"table\"");
 }
 
 int64_t number(const c10::SymInt& value) { return value.guard_int(__FILE__, __LINE__); }
 
-// side: 0 for q, 1 for k.
-Rope kernel_rope(const AttentionCall& call, size_t side) {
-  switch (rope_from(call.rope)) {
+Rope kernel_rope(const RopeArguments& given) {
+  switch (*find_value(given.rope, kRopes)) {
     case Rope::Kind::kNone:
       return Rope::none();
     case Rope::Kind::kLine:
-      return Rope::line(number(call.rope_offset[side]));
+      return Rope::line(number(given.rope_offset));
     case Rope::Kind::kGrid:
-      return Rope::grid(number(call.grid_width[side]), number(call.rope_offset[side]));
+      return Rope::grid(number(given.grid_width), number(given.rope_offset));
     case Rope::Kind::kTable:
       break;
   }
-  const Tensor& cos = call.tables()[table_index(call, side)];
-  const Tensor& sin = call.tables()[table_index(call, side) + 1];
+  const Tensor &cos = given.tables()[0], &sin = given.tables()[1];
   return Rope::table(cos.const_data_ptr<float>(), sin.const_data_ptr<float>(), cos.size(0),
                      cos.stride(0));
 }
 
-}  // namespace
+AttentionOptions without_ropes(const WeightArguments& weights) {
+  AttentionOptions options{.rule = *find_value(weights.rule, kRules),
+                           .norm = {},
+                           .feature = *find_value(weights.feature, kFeatures),
+                           .key_mean = weights.key_mean,
+                           .scale = weights.scale,
+                           .eps = weights.eps};
+  if (weights.norm) options.norm = *find_value(*weights.norm, kNorms);
+  return options;
+}
 
-Rule rule_from(std::string_view word) { return value_of("rule", word, kRules); }
-Norm norm_from(std::string_view word) { return value_of("norm", word, kNorms); }
-Feature feature_from(std::string_view word) { return value_of("feature", word, kFeatures); }
-Rope::Kind rope_from(std::string_view word) { return value_of("rope", word, kRopes); }
+}  // namespace
 
 std::string_view word_for(Rule rule) { return word_of(rule, kRules); }
 std::string_view word_for(Norm norm) { return word_of(norm, kNorms); }
 std::string_view word_for(Feature feature) { return word_of(feature, kFeatures); }
 std::string_view word_for(Rope::Kind rope) { return word_of(rope, kRopes); }
 
-void check_options(const AttentionCall& call) {
-  rule_from(call.rule);
-  norm_from(call.norm);
-  feature_from(call.feature);
-  check_pair("rope_offset", call.rope_offset);
-  check_pair("grid_width", call.grid_width);
-  const Rope::Kind rope = rope_from(call.rope);
-  if (rope == Rope::Kind::kGrid && !call.grid_widths) {
-    for (const c10::SymInt& width : call.grid_width) {
-      TORCH_CHECK(width >= 1, "[mala::attention] rope \"2d\" came with grid_width ", width,
-                  "; give the number of tokens in a row of the image");
-    }
+void check_feature(const char* where, std::string_view feature) {
+  check_word(where, "feature", feature, kFeatures);
+}
+
+void check_weights(const char* where, const WeightArguments& weights) {
+  check_word(where, "rule", weights.rule, kRules);
+  if (weights.norm) check_word(where, "norm", *weights.norm, kNorms);
+  check_feature(where, weights.feature);
+}
+
+void check_rope(const char* where, const RopeArguments& rope, const Tensor& x, bool has_widths) {
+  check_word(where, "rope", rope.rope, kRopes);
+  const Rope::Kind kind = *find_value(rope.rope, kRopes);
+  check_unused(where, rope, kind, has_widths);
+  if (kind == Rope::Kind::kGrid && !has_widths) {
+    TORCH_CHECK(rope.grid_width >= 1, "[", where, "] rope \"2d\" came with grid_width ",
+                rope.grid_width, "; give the number of tokens in a row of the image");
   }
-  check_unused(call, rope);
-  TORCH_CHECK(rope == Rope::Kind::kGrid || !call.grid_widths, "[mala::attention] rope is \"",
-              call.rope, "\" but grid_widths is given; leave it out, or set rope=\"2d\"");
-  if (rope == Rope::Kind::kTable) return check_tables(call);
-  TORCH_CHECK(call.tables().empty(), "[mala::attention] rope is \"", call.rope,
-              "\" but rope_table is given; leave it out, or set rope=\"table\"");
+  if (kind != Rope::Kind::kTable) return;
+  TORCH_CHECK(rope.tables().size() == 2, "[", where, "] rope \"table\" came with ",
+              rope.tables().size(), " tensors in rope_table; give [cos, sin]");
+  check_table(where, rope.tables()[0], rope.tables()[1], x);
+}
+
+void check_ropes(const char* where, const AttentionCall& call) {
+  const RopePairArguments& ropes = call.ropes;
+  check_pair(where, "rope_offset", ropes.rope_offset);
+  check_pair(where, "grid_width", ropes.grid_width);
+  const size_t count = ropes.tables().size();
+  TORCH_CHECK(ropes.rope != "table" || count == 2 || count == 4, "[", where,
+              "] rope \"table\" came with ", count,
+              " tensors in rope_table; give [cos, sin] or [q_cos, q_sin, k_cos, k_sin]");
+  const bool has_widths = call.lengths.grid_widths.has_value();
+  check_rope(where, ropes.side(0), call.q, has_widths);
+  check_rope(where, ropes.side(1), call.k, has_widths);
 }
 
 AttentionOptions kernel_options(const AttentionCall& call) {
-  return {.rule = rule_from(call.rule),
-          .norm = norm_from(call.norm),
-          .feature = feature_from(call.feature),
-          .key_mean = call.key_mean,
-          .scale = call.scale,
-          .eps = call.eps,
-          .q_rope = kernel_rope(call, 0),
-          .k_rope = kernel_rope(call, 1)};
+  AttentionOptions options = without_ropes(call.weights);
+  options.q_rope = kernel_rope(call.ropes.side(0));
+  options.k_rope = kernel_rope(call.ropes.side(1));
+  return options;
+}
+
+AttentionOptions kernel_options(const KeysCall& call) {
+  AttentionOptions options;
+  options.feature = *find_value(call.feature, kFeatures);
+  options.k_rope = kernel_rope(call.rope);
+  return options;
+}
+
+AttentionOptions kernel_options(const QueriesCall& call) {
+  AttentionOptions options = without_ropes(call.weights);
+  options.q_rope = kernel_rope(call.rope);
+  return options;
 }
 
 }  // namespace mala::ops

@@ -37,6 +37,11 @@ HeadsView<T> write_view(const at::Tensor& x) {
 
 // All elements of a contiguous tensor.
 template <typename T>
+std::span<const T> read_span(const at::Tensor& x) {
+  return {x.const_data_ptr<T>(), static_cast<size_t>(x.numel())};
+}
+
+template <typename T>
 std::span<T> write_span(const at::Tensor& x) {
   return {x.mutable_data_ptr<T>(), static_cast<size_t>(x.numel())};
 }

@@ -19,6 +19,12 @@ OPTIONS.add_argument("--build", type=pathlib.Path, required=True)
 OPTIONS.add_argument("--version", required=True)
 OPTIONS.add_argument("--skip", metavar="REASON", help="do nothing but say why, and end with 77")
 
+# The functions of attention.h, causal.h and split.h.
+ENTRIES = ["attention_forward", "attention_backward", "attention_scratch_bytes",
+           "causal_forward", "causal_backward", "causal_step",
+           "causal_forward_scratch_bytes", "causal_backward_scratch_bytes",
+           "keys_forward", "keys_backward", "keys_scratch_bytes",
+           "queries_forward", "queries_backward", "queries_scratch_bytes"]
 STRICT = ["-Wall", "-Wextra", "-Wshadow", "-Werror", "-pedantic"]
 PURE_C_PROJECT = """
 cmake_minimum_required(VERSION 3.25)
@@ -83,6 +89,18 @@ class Install(unittest.TestCase):
         self.assertEqual(len({row[3] for row in rows}), 1, "linear must not feel the length")
         self.assertTrue(all(0 < row[3] < row[1] < 1 for row in rows), rows)
 
+    def check_difference(self, program, begin):
+        """Two ways to the same numbers, up to the rounding of float32."""
+        text = run(program, env=self.environment())
+        self.assertRegex(text, rf"^{begin}, largest difference \d")
+        self.assertLess(float(text.split()[-1]), 1e-5)
+
+    def check_examples(self, build):
+        self.check_c(build / "attention_c")
+        self.check_cpp(build / "attention_cpp")
+        self.check_difference(build / "causal_cpp", "100 tokens")
+        self.check_difference(build / "shards_c", "10 and 14 keys")
+
     def check_unknown_instruction_set(self, program):
         """The program must be able to catch what the library throws, whichever thread finds it."""
         done = subprocess.run([program], env={**self.environment(), "MALA_ISA": "none such"},
@@ -93,8 +111,9 @@ class Install(unittest.TestCase):
     def test_each_header_stands_alone(self):
         include = self.prefix / "include"
         headers = sorted(str(path.relative_to(include)) for path in include.rglob("*.h"))
-        self.assertIn("mala/kernels/attention.h", headers)
-        self.assertIn("mala/kernels/attention_c.h", headers)
+        for name in ("attention", "causal", "split"):
+            self.assertIn(f"mala/kernels/{name}.h", headers)
+            self.assertIn(f"mala/kernels/{name}_c.h", headers)
         for header in headers:
             compilers = [("c++", "-std=c++20")]
             if header.endswith("_c.h"):
@@ -105,8 +124,7 @@ class Install(unittest.TestCase):
 
     def test_cmake_package(self):
         build = self.build_project(self.examples, "examples")
-        self.check_c(build / "attention_c")
-        self.check_cpp(build / "attention_cpp")
+        self.check_examples(build)
         needed = run("readelf", "--dynamic", build / "attention_c")
         self.assertRegex(needed, r"NEEDED.*libmala\.so\.")
         needed = run("readelf", "--dynamic", build / "attention_cpp")
@@ -121,8 +139,7 @@ class Install(unittest.TestCase):
         text = re.sub("|".join(swap), lambda match: swap[match[0]], text)
         (swapped / "CMakeLists.txt").write_text(text)
         build = self.build_project(swapped, "swapped")
-        self.check_c(build / "attention_c")
-        self.check_cpp(build / "attention_cpp")
+        self.check_examples(build)
         self.check_unknown_instruction_set(build / "attention_cpp")
 
     def test_cmake_package_in_a_project_without_cpp(self):
@@ -161,12 +178,14 @@ class Install(unittest.TestCase):
         self.assertTrue((self.library / f"libmala.so.{options.version}").exists())
 
     def test_shared_library_shows_only_the_interface(self):
-        public = re.compile(r"mala_\w+|_ZN4mala(17attention_forward|18attention_backward|"
-                            r"23attention_scratch_bytes)I([fd]|NS_7Float16E|NS_8BFloat16E)E.*|_ZT[ISV]N4mala5ErrorE")
+        mangled = "|".join(f"{len(entry)}{entry}" for entry in ENTRIES)
+        public = re.compile(rf"mala_\w+|_ZN4mala({mangled})I([fd]|NS_7Float16E|NS_8BFloat16E)E.*"
+                            r"|_ZT[ISV]N4mala5ErrorE")
         names = [line.split()[-1] for line in
                  run("nm", "-D", "--defined-only", self.library / "libmala.so").splitlines()]
         self.assertEqual([name for name in names if not public.fullmatch(name)], [])
-        self.assertEqual(len([name for name in names if name.startswith("_ZN")]), 12, names)
+        templates = [name for name in names if name.startswith("_ZN")]
+        self.assertEqual(len(templates), 4 * len(ENTRIES), names)  # of four element types
 
     def test_nothing_installed_names_the_build(self):
         for path in self.prefix.rglob("*"):
@@ -176,16 +195,16 @@ class Install(unittest.TestCase):
                     self.assertNotIn(str(folder), text, path)
 
     def test_page_shows_the_examples(self):
-        shown = {"c": "attention.c", "cpp": "attention.cpp", "cmake": "CMakeLists.txt"}
-        for language, name in shown.items():
-            example = (self.examples / name).read_text()
+        shown = {"c": "*.c", "cpp": "*.cpp", "cmake": "CMakeLists.txt"}
+        for language, pattern in shown.items():
+            examples = [path.read_text() for path in self.examples.glob(pattern)]
             blocks = [block for block in code_blocks(self.page, language)
                       if "add_subdirectory" not in block]
             self.assertTrue(blocks, language)
             for block in blocks:
                 indented = [textwrap.indent(block, " " * depth) for depth in (0, 2)]
-                self.assertTrue(any(text in example for text in indented),
-                                f"docs/interfaces.md and examples/{name} differ:\n{block}")
+                self.assertTrue(any(text in example for text in indented for example in examples),
+                                f"docs/interfaces.md and examples/{pattern} differ:\n{block}")
 
     def test_page_shows_how_to_take_the_tree_into_another(self):
         """Configures and stops there: building it all again would teach nothing."""

@@ -255,8 +255,10 @@ void expect_refused(const std::function<void(CausalCall<float>&)>& damage,
 TEST(CausalC, RefusesStatesThatDoNotFit) {
   using Wrong = CausalCall<float>;
   expect_refused([](Wrong& x) { x.before.counts[1] = -3; }, "count 1 of the state is -3");
-  expect_refused([](Wrong& x) { x.before.sums.pop_back(); }, "the state before has 1007 numbers");
-  expect_refused([](Wrong& x) { x.after.sums.pop_back(); }, "the state after has 1007 numbers");
+  expect_refused([](Wrong& x) { x.before.sums.pop_back(); },
+                 "the state before has 1007 sums but 1008");
+  expect_refused([](Wrong& x) { x.after.sums.pop_back(); },
+                 "the state after has 1007 sums but 1008");
   expect_refused([](Wrong& x) { x.before.counts.pop_back(); }, "has 1 counts for 2 sequences");
   expect_refused([](Wrong& x) { x.before.counts.clear(); }, "0 counts; pass both");
   expect_refused([](Wrong& x) { x.tokens.inputs.k.sizes[2] = x.tokens.inputs.v.sizes[2] = 5; },

@@ -216,9 +216,9 @@ TEST(SplitC, RefusesWhatDoesNotFit) {
   SplitCall<float> call;
   const std::vector<float> out = call.whole.out;
   call.counts[1] = 0;
-  expect_says(call.apply(), "[mala_queries_forward] key_counts[1] is 0");
+  expect_says(call.apply(), "[mala_queries_forward] the state's key_counts[1] is 0");
   call.counts = {7};
-  expect_says(call.apply(), "[mala_queries_forward] key_counts has 1 numbers");
+  expect_says(call.apply(), "[mala_queries_forward] the state's key_counts has 1 numbers");
   call.counts = {7, 7};
   call.state.pop_back();
   expect_says(call.apply(), "[mala_queries_forward] state has 1007 numbers but 1008");

@@ -1,10 +1,12 @@
-// mala::ops::attention as C++ programs call it: linked, with tensors, gradients and errors.
+// The operators of mala/ops/attention.h as C++ programs call them: linked, with tensors, gradients
+// and errors.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -134,8 +136,94 @@ TEST(AttentionOp, PassesLengthsOn) {
   EXPECT_LT(largest_difference(run(x, widths), run(x, one_width)), kTolerance);
 }
 
+// The balanced rule over the lower triangle of the matrix of weights.
+Tensor causal_formula(const Tensor& q, const Tensor& k, const Tensor& v) {
+  const Tensor seen = at::ones({q.size(2), k.size(2)}).tril();  // (N, M)
+  const Tensor counts = seen.sum(-1, true);                     // (N, 1)
+  const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(3)));
+  const Tensor scores =
+      at::matmul(feature(q), feature(k).transpose(2, 3)) * seen * scale / counts;  // (B, H, N, M)
+  const Tensor s = scores.sum(-1, true), gain = 1 + 1 / (s + 1e-6);
+  return at::matmul(gain * scores - (gain * s - 1) * seen / counts, v);
+}
+
+TEST(AttentionOp, CausalFormsEqualTheFormula) {
+  const Inputs x = packed_inputs();
+  const Tensor expected = causal_formula(x.q, x.k, x.v);
+  const Tensor out = causal_attention(x.q, x.k, x.v);
+  EXPECT_LT(largest_difference(out, expected), kTolerance);
+  const auto actual = gradients(out, x), wanted = gradients(expected, x);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_LT(largest_difference(actual[i], wanted[i]), kTolerance) << "input " << i;
+  }
+}
+
+TEST(AttentionOp, TextGoesOnFromItsState) {
+  const Inputs x = packed_inputs();
+  const auto part = [](const Tensor& y, int64_t begin, int64_t end) {
+    return y.detach().slice(2, begin, end);
+  };
+  const AttentionArguments line = {.rope = Rope::Kind::kLine};
+  const auto chunk = [&](int64_t begin, int64_t end, const Chunk& before) {
+    const auto given = [](const Tensor& y) {
+      return y.defined() ? std::optional<Tensor>(y) : std::nullopt;
+    };
+    return attention_chunk(part(x.q, begin, end), part(x.k, begin, end), part(x.v, begin, end),
+                           given(before.state), given(before.count), line);
+  };
+  const Chunk first = chunk(0, 31, {}), second = chunk(31, 49, first);
+  const Tensor last = attention_step(part(x.q, 49, 50), part(x.k, 49, 50), part(x.v, 49, 50),
+                                     second.state, second.count, line);
+  const Tensor whole = causal_attention(x.q, x.k, x.v, line);
+  EXPECT_LT(largest_difference(at::cat({first.out, second.out, last}, 2), whole), kTolerance);
+  EXPECT_EQ(second.count[0].item<int64_t>(), 50);
+  EXPECT_EQ(second.state.scalar_type(), at::kDouble);
+  EXPECT_THROW(attention_step(x.q, x.k, x.v, second.state, second.count,
+                              {.key_lengths = at::tensor({1, 1}, at::kLong)}),
+               c10::Error);
+}
+
+// Each half takes its own side of the arguments of the whole.
+TEST(AttentionOp, HalvesEqualTheWhole) {
+  const Inputs x = packed_inputs();
+  const Tensor counts = at::tensor({9, 30}, at::kLong);
+  AttentionArguments arguments = {.gate = at::randn({2, 3, 50, 24}),
+                                  .norm = Norm::kBalanced,
+                                  .rope = Rope::Kind::kGrid,
+                                  .rope_offset = {3, 1},
+                                  .grid_width = {5, 7},
+                                  .key_lengths = counts};
+  const auto halves = [&] {
+    return attention_queries(x.q, attention_keys(x.k, x.v, arguments), counts, arguments);
+  };
+  const Tensor out = halves(), whole = attention(x.q, x.k, x.v, arguments);
+  EXPECT_LT(largest_difference(out, whole), kTolerance);
+  const auto actual = gradients(out, x), wanted = gradients(whole, x);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_LT(largest_difference(actual[i], wanted[i]), kTolerance) << "input " << i;
+  }
+
+  arguments.grid_width = {0, 0};
+  arguments.grid_widths = at::tensor({2, 3, 4, 5}, at::kLong).view({2, 2});
+  EXPECT_LT(largest_difference(halves(), attention(x.q, x.k, x.v, arguments)), kTolerance);
+  arguments.grid_widths.reset();
+  arguments.rope = Rope::Kind::kTable;
+  arguments.rope_offset = {0, 0};
+  const Tensor angles = at::rand({4, 50, 8});
+  arguments.rope_table = {angles[0], angles[1], angles[2], angles[3]};
+  EXPECT_LT(largest_difference(halves(), attention(x.q, x.k, x.v, arguments)), kTolerance);
+}
+
+// A message of the kernels names the operator and its arguments.
 TEST(AttentionOp, ErrorsOfKernelsPassThrough) {
   const Inputs x = packed_inputs();
+  try {
+    attention(x.q, x.k, x.v, {.key_lengths = at::tensor({50, 0}, at::kLong)});
+    ADD_FAILURE() << "a length of 0 was taken";
+  } catch (const mala::Error& e) {
+    EXPECT_TRUE(std::string(e.what()).starts_with("[mala::attention] key_lengths[1] is 0"))
+        << e.what();
+  }
   EXPECT_THROW(attention(x.q, x.v, x.v), mala::Error);
   EXPECT_THROW(attention(x.q.to(at::kBFloat16), x.k, x.v), c10::Error);
 }

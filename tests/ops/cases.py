@@ -108,3 +108,24 @@ def lengths_rope(rope, dim=8):
     if rope == "table":  # more rows than the longest sequence has tokens
         return rope_options(rope, 7, 7, dim)
     return rope_options(rope, 0, 0, dim)
+
+
+# The same for causal calls, whose queries and keys are the same tokens.
+CAUSAL_LENGTHS = {
+    "whole": {},
+    "counted": {"key_lengths": torch.tensor([6, 1, 4])},
+    "packed": {"cu_seqlens_q": torch.tensor([0, 3, 4, 9])},
+}
+
+
+def causal_inputs(kind, kv_heads=2, dtype=torch.double, dim=8):
+    """q, k, v, local, gate of four query heads: a batch of three, or three packed in one."""
+    batch, tokens = (1, 9) if kind == "packed" else (3, 6)
+    sizes = [(4, dim), (kv_heads, dim), (kv_heads, 16), (4, 16), (4, 16)]
+    return [heads(batch, count, tokens, d, dtype).requires_grad_() for count, d in sizes]
+
+
+def text_state(tokens, count=3, kv_heads=2, dtype=torch.double, dim=8, **options):
+    """The state and count that `tokens` tokens of each of `count` sequences leave."""
+    k, v = heads(count, kv_heads, tokens, dim, dtype), heads(count, kv_heads, tokens, 16, dtype)
+    return torch.ops.mala.attention_chunk(k, k, v, **options)[1:]

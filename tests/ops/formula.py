@@ -51,17 +51,21 @@ def tables(q, k, rope="none", rope_offset=(0, 0), grid_width=(0, 0), rope_table=
     return result
 
 
-def attention(q, k, v, *, local=None, gate=None, rule="mala", norm="published", feature="elu1",
-              key_mean=True, scale=None, eps=1e-6, **rope):
-    keys = k.shape[-2]
+def attention(q, k, v, *, causal=False, local=None, gate=None, rule="mala", norm=None,
+              feature="elu1", key_mean=True, scale=None, eps=1e-6, **rope):
+    """Causal: query i sees the keys up to i, as far as there are any."""
+    seen = torch.ones(q.shape[-2], k.shape[-2], dtype=q.dtype)  # (N, M)
+    seen = seen.tril() if causal else seen
+    keys = seen.sum(-1, keepdim=True)  # (N, 1)
     a, b = feature_map(feature, q), feature_map(feature, k)
     turned = tables(q, k, **rope)
     a_turned, b_turned = (rotate(a, turned[0]), rotate(b, turned[1])) if turned else (a, b)
 
     c = (q.shape[-1] ** -0.5 if scale is None else scale) * (1 / keys if key_mean else 1)
-    scores = c * a_turned @ b_turned.transpose(-1, -2)  # (B, H, N, M)
+    scores = c * a_turned @ b_turned.transpose(-1, -2) * seen  # (B, H, N, M)
     r = scores.sum(-1, keepdim=True)
-    s = c * a @ b.sum(-2).unsqueeze(-1)  # (B, H, N, 1)
+    s = (c * a @ b.transpose(-1, -2) * seen).sum(-1, keepdim=True)  # (B, H, N, 1)
+    norm = norm or ("balanced" if causal and rule == "mala" else "published")
     if norm == "printed":
         s = r
 
@@ -70,7 +74,7 @@ def attention(q, k, v, *, local=None, gate=None, rule="mala", norm="published", 
     if norm == "balanced":
         shift = gain * r - 1
 
-    out = (gain * scores - shift / keys) @ v
+    out = (gain * scores - shift * seen / keys) @ v
     out = out if local is None else out + local
     return out if gate is None else out * gate
 

@@ -40,8 +40,14 @@ WRONG_CALLS = {
     "integers": (lambda: attention(*[X.long()] * 3), ["q is Long", "bfloat16", "float64"]),
     "mixed types": (lambda: attention(X, X.double(), X), ["k is Double", "q is Float"]),
     "head size, traced": (lambda: attention(*[X[..., :6].to("meta")] * 3), ["head size 6", "of 8"]),
-    "width without rope": (lambda: attention(X, X, X, grid_width=[2, 2]), ['"none"', "grid_width", "2d"]),
-    "offset without rope": (lambda: attention(X, X, X, rope_offset=[2, 2]), ['"none"', "rope_offset"]),
+    "width without rope": (
+        lambda: attention(X, X, X, grid_width=[2, 2]),
+        ['"none"', "grid_width", "2d"],
+    ),
+    "offset without rope": (
+        lambda: attention(X, X, X, rope_offset=[2, 2]),
+        ['"none"', "rope_offset"],
+    ),
     "mixed devices": (lambda: attention(X, X, X.to("meta")), ["v is Float on meta", "on cpu"]),
     "rule": (
         lambda: attention(X, X, X, rule="malla"),
@@ -107,8 +113,11 @@ WRONG_CALLS = {
         [r"key_lengths has sizes \[1, 1\]", "one number for each entry"],
     ),
     "number of lengths": (lambda: counted(6, 6), ["key_lengths has 2 numbers for a batch of 1"]),
-    "no keys count": (lambda: counted(0), [r"\[0\] is 0; each must be 1 to 6"]),
-    "more keys than there are": (lambda: counted(7), [r"\[0\] is 7; each must be 1 to 6"]),
+    "no keys count": (lambda: counted(0), [r"key_lengths\[0\] is 0; each must be 1 to 6"]),
+    "more keys than there are": (
+        lambda: counted(7),
+        [r"key_lengths\[0\] is 7; each must be 1 to 6"],
+    ),
     "lengths and offsets": (
         lambda: packed(key_lengths=torch.tensor([6])),
         ["key_lengths came with cu_seqlens", "one or the other"],
@@ -139,20 +148,29 @@ WRONG_CALLS = {
         lambda: attention(*[heads(2, 2, 6, 8)] * 3, cu_seqlens_q=ENDS, cu_seqlens_k=ENDS),
         ["cu_seqlens came with a batch of 2", "batch of 1"],
     ),
-    "late begin": (lambda: packed(ENDS + 1), [r"\[0\] is 1; it must begin at 0"]),
+    "late begin": (lambda: packed(ENDS + 1), [r"cu_seqlens_q\[0\] is 1; it must begin at 0"]),
     "falling offsets": (
         lambda: packed(ENDS, torch.tensor([0, 7, 6])),
-        [r"\[2\] is 6 after 7; offsets must rise"],
+        [r"cu_seqlens_k\[2\] is 6 after 7; offsets must rise"],
     ),
-    "empty sequence": (lambda: packed(torch.tensor([0, 6, 6])), [r"\[2\] is 6 after 6"]),
-    "early end": (lambda: packed(torch.tensor([0, 2, 5])), [r"\[2\] is 5, the last", "tokens, 6"]),
+    "empty sequence": (
+        lambda: packed(torch.tensor([0, 6, 6])),
+        [r"cu_seqlens_q\[2\] is 6 after 6"],
+    ),
+    "early end": (
+        lambda: packed(torch.tensor([0, 2, 5])),
+        [r"cu_seqlens_q\[2\] is 5, the last", "tokens, 6"],
+    ),
     "floating widths": (lambda: gridded(ENDS[1:].float()), ["grid_widths is Float"]),
     "rank of widths": (
         lambda: gridded(torch.ones(2, 3).long()),
         [r"grid_widths has sizes \[2, 3\]", r"\(images, 2\) for q and for k"],
     ),
     "number of widths": (lambda: gridded(ENDS), ["grid_widths has 3 rows for 2 images"]),
-    "no width": (lambda: gridded(ENDS[:2]), [r"\[0\] is 0; it must be the number of tokens"]),
+    "no width": (
+        lambda: gridded(ENDS[:2]),
+        [r"grid_widths\[0\] is 0; it must be the number of tokens"],
+    ),
     "widths unasked": (
         lambda: packed(rope="1d", grid_widths=ENDS[1:]),
         ['rope is "1d" but grid_widths is given', 'set rope="2d"'],
@@ -165,7 +183,7 @@ WRONG_CALLS = {
         lambda: torch.ops.mala.attention_backward(
             X, heads(1, 2, 88), X, X, X, cu_seqlens_q=ENDS, cu_seqlens_k=ENDS
         ),
-        [r"state has sizes \[1, 2, 88\] but these inputs leave \[2, 2, 88\]"],
+        [r"state has sizes \[1, 2, 88\] but these inputs need \[2, 2, 88\]"],
     ),
     "foreign state": (
         lambda: torch.ops.mala.attention_backward(X, heads(1, 2, 7), X, X, X),

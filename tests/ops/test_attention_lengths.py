@@ -4,7 +4,7 @@ import cases
 import formula
 import pytest
 import torch
-from torch._dynamo.testing import CompileCounterWithBackend
+from compiling import expect_one_compilation
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 attention = torch.ops.mala.attention
@@ -137,20 +137,6 @@ def test_meta_and_fake_results_are_laid_out_as_real_ones(kind):
     with FakeTensorMode() as mode:
         fake = [mode.from_tensor(x) for x in inputs]
         assert layouts(fake, {name: mode.from_tensor(x) for name, x in lengths.items()}) == real
-
-
-def expect_one_compilation(loss, calls):
-    """calls: (tensors that need gradients, the other arguments), each of other sizes. Sizes that
-    agree in the first by chance would be compiled as one."""
-    torch._dynamo.reset()
-    counter = CompileCounterWithBackend("aot_eager")
-    compiled = torch.compile(loss, backend=counter, fullgraph=True, dynamic=True)
-    for leaves, others in calls:
-        leaves = [x.requires_grad_() for x in leaves]
-        wanted = torch.autograd.grad(loss(*leaves, *others), leaves)
-        for ours, theirs in zip(torch.autograd.grad(compiled(*leaves, *others), leaves), wanted):
-            torch.testing.assert_close(ours, theirs)
-    assert counter.frame_count == 1
 
 
 def test_packed_images_compile_once_for_all_sizes():

@@ -1,0 +1,95 @@
+// mala::attention_chunk and mala::attention_step on the CPU.
+#include "mala/kernels/causal.h"
+#include "mala/ops/cpu_call.h"
+#include "mala/ops/cpu_inputs.h"
+#include "mala/ops/flat.h"
+#include "mala/ops/options.h"
+
+namespace mala::ops {
+namespace {
+
+// The state before a chunk, in one piece; empty at the beginning of the text.
+struct StateBefore {
+  explicit StateBefore(const ChunkCall& call) {
+    if (call.state) sums = call.state->contiguous();
+    if (call.count) counts = call.count->contiguous();
+  }
+
+  CausalState view() const {
+    if (!sums.defined()) return {};
+    return {.sums = read_span<double>(sums), .counts = read_span<int64_t>(counts)};
+  }
+
+  Tensor sums, counts;
+};
+
+template <typename T>
+ChunkOutputs forward(const ChunkCall& call) {
+  const KernelLengths lengths(call.tokens);
+  const StateBefore before(call);
+  const CausalInputs<T> inputs{kernel_inputs<T>(call.tokens, lengths), before.view()};
+  const AttentionOptions options = kernel_options(call.tokens);
+  const Scratch scratch([&] { return causal_forward_scratch_bytes<T>(inputs, options); });
+  const ChunkOutputs outputs = new_outputs(call);
+  const auto& [out, state, count] = outputs;
+  causal_forward<T>(inputs, options, write_view<T>(out),
+                    {.sums = write_span<double>(state), .counts = write_span<int64_t>(count)},
+                    scratch.span());
+  return outputs;
+}
+
+template <typename T>
+ChunkGradients backward(const ChunkBackwardCall& call) {
+  const KernelLengths lengths(call.forward.tokens);
+  const StateBefore before(call.forward);
+  const CausalInputs<T> inputs{kernel_inputs<T>(call.forward.tokens, lengths), before.view()};
+  const AttentionOptions options = kernel_options(call.forward.tokens);
+  const Scratch scratch([&] { return causal_backward_scratch_bytes<T>(inputs, options); });
+  const Tensor after = call.state_gradient ? call.state_gradient->contiguous() : Tensor();
+  const ChunkGradients gradients = new_gradients(call.forward);
+  const auto& [q, k, v, local, gate, state] = gradients;
+  const CausalOutputGradients<T> from{
+      .out = read_view<T>(call.out_gradient),
+      .after = after.defined() ? read_span<double>(after) : std::span<const double>{}};
+  const CausalInputGradients<T> to{.tokens = gradient_views<T>({q, k, v, local, gate}),
+                                   .before = write_span<double>(state)};
+  causal_backward<T>(inputs, options, from, to, scratch.span());
+  return gradients;
+}
+
+template <typename T>
+Tensor step(const StepCall& call) {
+  const AttentionCall tokens = call.chunk().tokens;
+  const KernelLengths lengths(tokens);
+  take_threads_of_torch();
+  const Tensor out = new_outputs(call);
+  causal_step<T>(
+      kernel_inputs<T>(tokens, lengths), kernel_options(tokens), write_view<T>(out),
+      {.sums = write_span<double>(call.state), .counts = write_span<int64_t>(call.count)});
+  return out;
+}
+
+ChunkOutputs forward_cpu(const ChunkCall& call) {
+  return run_checked("mala::attention_chunk", call, call.tokens.q,
+                     [&]<typename T>(T*) { return forward<T>(call); });
+}
+
+ChunkGradients backward_cpu(const ChunkBackwardCall& call) {
+  return run_checked("mala::attention_chunk_backward", call, call.forward.tokens.q,
+                     [&]<typename T>(T*) { return backward<T>(call); });
+}
+
+Tensor step_cpu(const StepCall& call) {
+  return run_checked("mala::attention_step", call, call.q,
+                     [&]<typename T>(T*) { return step<T>(call); });
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(mala, CPU, m) {
+  implement<forward_cpu>(m);
+  implement<backward_cpu>(m);
+  implement<step_cpu>(m);
+}
+
+}  // namespace mala::ops
