@@ -29,6 +29,22 @@ HWY_INLINE void project_rows(Rows<const T> rows, const T* matrix, Extent size, T
       meanwhile);
 }
 
+// dx = phi'(x) * dphi, from the features phi(x).
+template <typename T>
+HWY_INLINE void pass_through_feature(Feature feature_map, Rows<const T> features,
+                                     Rows<const T> d_features, Extent size, Rows<T> dx) {
+  const hn::ScalableTag<T> d;
+  with_feature(feature_map, [&](auto map) HWY_ATTR {
+    for (int64_t i = 0; i < size.rows; ++i) {
+      for (int64_t j = 0; j < size.columns; j += static_cast<int64_t>(hn::Lanes(d))) {
+        const auto phi = hn::LoadU(d, features.row(i) + j);
+        const auto slope = feature_slope<decltype(map)::value>(d, phi);
+        hn::StoreU(hn::Mul(slope, hn::LoadU(d, d_features.row(i) + j)), d, dx.row(i) + j);
+      }
+    }
+  });
+}
+
 // What pull_back needs of the keys or queries of a block.
 template <typename T>
 struct PullBack {
@@ -44,20 +60,10 @@ struct PullBack {
 template <typename T>
 HWY_INLINE void pull_back(const PullBack<T>& by, RotationWalk<T>& walk, const T* weights, Rows<T> y,
                           Rows<T> dx) {
-  const hn::ScalableTag<T> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   if (by.rotated_key) add_outer(weights, by.rotated_key, by.size, y);
   walk.template rotate<true>(read_only(y), y, by.size.rows);
   if (by.key) add_outer(weights, by.key, by.size, y);
-  with_feature(by.feature, [&](auto map) HWY_ATTR {
-    for (int64_t i = 0; i < by.size.rows; ++i) {
-      for (int64_t j = 0; j < by.size.columns; j += lanes) {
-        const auto phi = hn::LoadU(d, by.features.row(i) + j);
-        const auto slope = feature_slope<decltype(map)::value>(d, phi);
-        hn::StoreU(hn::Mul(slope, hn::LoadU(d, y.row(i) + j)), d, dx.row(i) + j);
-      }
-    }
-  });
+  pass_through_feature(by.feature, by.features, read_only(y), by.size, dx);
 }
 
 // to = a * b, row by row; `to` may be one of them.

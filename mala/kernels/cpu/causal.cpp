@@ -4,7 +4,6 @@
 #include "mala/kernels/cpu/causal.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "mala/core/parallel.h"
 #include "mala/kernels/cpu/causal_passes.h"
@@ -12,7 +11,6 @@
 #include "mala/kernels/cpu/causal_workspace.h"
 #include "mala/kernels/cpu/plan.h"
 #include "mala/kernels/cpu/uncounted.h"
-#include "mala/kernels/rule.h"
 
 namespace mala::cpu {
 namespace {
@@ -21,12 +19,6 @@ namespace {
 constexpr int64_t kEnoughUnits = 16;
 constexpr int64_t kMostParts = 32;  // of all units together
 constexpr int64_t kLeastTokens = 256;
-
-template <typename T>
-CausalWeighting weighting_of(const AttentionOptions& options, const HeadsView<const T>& q) {
-  return {options.rule, norm_of(options, true), options.eps,
-          options.scale.value_or(1.0 / std::sqrt(static_cast<double>(q.dim))), options.key_mean};
-}
 
 // Packed keys lie as the queries do.
 inline Lengths with_key_offsets(Lengths lengths) {
@@ -52,7 +44,7 @@ class CausalCall {
       : tokens_(with_key_offsets(inputs.tokens)),
         before_(inputs.before),
         feature_(options.feature),
-        weighting_(weighting_of(options, tokens_.q)),
+        weighting_(causal_weighting(options, tokens_.q.dim)),
         queries_(query_sequences(tokens_.q, tokens_.lengths, options.q_rope)),
         keys_(key_sequences(tokens_.k, tokens_.lengths, options.k_rope)),
         plan_{queries_.size(),

@@ -29,22 +29,6 @@ HWY_INLINE void add_scaled_rows(const T* weights, Rows<const T> others, Extent s
   }
 }
 
-// dx = phi'(x) * dphi, from the features phi(x).
-template <typename T>
-HWY_INLINE void pass_through_feature(Feature feature_map, Rows<const T> features,
-                                     Rows<const T> d_features, Extent size, Rows<T> dx) {
-  const hn::ScalableTag<T> d;
-  with_feature(feature_map, [&](auto map) HWY_ATTR {
-    for (int64_t i = 0; i < size.rows; ++i) {
-      for (int64_t j = 0; j < size.columns; j += static_cast<int64_t>(hn::Lanes(d))) {
-        const auto phi = hn::LoadU(d, features.row(i) + j);
-        const auto slope = feature_slope<decltype(map)::value>(d, phi);
-        hn::StoreU(hn::Mul(slope, hn::LoadU(d, d_features.row(i) + j)), d, dx.row(i) + j);
-      }
-    }
-  });
-}
-
 // The gradient of a member's attention: that of its output times the gate.
 template <typename T>
 HWY_INLINE Rows<const T> stage_gradient(const Input& out_gradient, const Input& gate, Span block,

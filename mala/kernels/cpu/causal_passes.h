@@ -33,6 +33,8 @@ struct CausalWeighting {
   bool needs_rotated() const { return norm != Norm::kPublished; }  // r, after it
 };
 
+CausalWeighting causal_weighting(const AttentionOptions& options, int64_t dim);
+
 // The same matrix of every query head of a unit.
 template <typename Void>
 struct Members {

@@ -30,6 +30,11 @@ bool same(const Rope& a, const Rope& b) {
 
 }  // namespace
 
+CausalWeighting causal_weighting(const AttentionOptions& options, int64_t dim) {
+  const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(dim)));
+  return {options.rule, norm_of(options, true), options.eps, scale, options.key_mean};
+}
+
 template <typename T>
 void causal_step(const AttentionInputs<T>& token, const AttentionOptions& options, HeadsView<T> out,
                  const CausalStateAfter& state) {
@@ -37,9 +42,7 @@ void causal_step(const AttentionInputs<T>& token, const AttentionOptions& option
   const CausalPasses<C>& kernels = causal_passes<C>();
   const int64_t dim = token.q.dim, heads = token.k.heads, group = token.q.heads / heads;
   const int64_t state_size = attention_state_size(1, 1, dim, token.v.dim);
-  const CausalWeighting weighting{options.rule, norm_of(options, true), options.eps,
-                                  options.scale.value_or(1.0 / std::sqrt(static_cast<double>(dim))),
-                                  options.key_mean};
+  const CausalWeighting weighting = causal_weighting(options, dim);
   const RopeAngles q_angles(options.q_rope, dim), own_k_angles(options.k_rope, dim);
   const RopeAngles& k_angles = same(options.q_rope, options.k_rope) ? q_angles : own_k_angles;
   const int64_t heads_a_task = heads_of_a_task(token.q.batch, heads);

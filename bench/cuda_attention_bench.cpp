@@ -1,0 +1,251 @@
+// How long the operator takes on the GPU, beside a copy that moves as many bytes.
+//
+//   cuda_attention_bench [--no-rope] [shape ...]
+//
+// A shape is B,H,N,D; without one, those of the project.
+//
+// Each result is compared with the definition before it is timed. Times are those of the device:
+// a graph of many calls, replayed, the median of several replays.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "mala/kernels/cuda/attention.h"
+#include "mala/kernels/cuda/check.h"
+#include "mala/kernels/cuda/devices.h"
+#include "mala/kernels/reference/attention.h"
+
+namespace mala {
+namespace {
+
+struct Shape {
+  int64_t batch, heads, tokens, dim;
+  int64_t elements() const { return batch * heads * tokens * dim; }
+};
+
+constexpr Shape kShapes[] = {{64, 1, 3136, 64},  {64, 1, 3136, 96}, {4, 16, 16384, 64},
+                             {4, 8, 16384, 128}, {256, 6, 256, 64}, {64, 2, 784, 64},
+                             {1, 1, 65536, 64},  {1, 2, 16384, 64}};
+
+struct DeviceMemory {
+  explicit DeviceMemory(int64_t bytes) : size(static_cast<size_t>(bytes)) {
+    MALA_CUDA_CHECK(cudaMalloc(&data, size));
+  }
+  ~DeviceMemory() { cudaFree(data); }
+  DeviceMemory(const DeviceMemory&) = delete;
+  std::byte* data = nullptr;
+  size_t size;
+};
+
+// Random bfloat16 numbers, the same block again and again: two heads are never alike unless they
+// are a whole number of blocks apart, so that the block's size is odd.
+class RandomTensor {
+ public:
+  RandomTensor(const Shape& shape, uint64_t seed) : shape_(shape), memory_(2 * shape.elements()) {
+    std::mt19937_64 bits(seed);
+    std::vector<BFloat16> block(std::min<int64_t>(shape.elements(), kBlock));
+    for (BFloat16& x : block) {
+      x = round_to<BFloat16>(static_cast<float>(bits() >> 40) * 0x1p-23f - 1.0f);
+    }
+    for (int64_t first = 0; first < shape.elements(); first += kBlock) {
+      const int64_t count = std::min(kBlock, shape.elements() - first);
+      MALA_CUDA_CHECK(
+          cudaMemcpy(memory_.data + 2 * first, block.data(), 2 * count, cudaMemcpyHostToDevice));
+    }
+  }
+  HeadsView<BFloat16> view() const {
+    return dense_heads(reinterpret_cast<BFloat16*>(memory_.data), shape_.batch, shape_.heads,
+                       shape_.tokens, shape_.dim);
+  }
+  // One head as doubles.
+  std::vector<double> head(int64_t index) const {
+    std::vector<BFloat16> raw(shape_.tokens * shape_.dim);
+    MALA_CUDA_CHECK(cudaMemcpy(raw.data(), memory_.data + 2 * index * shape_.tokens * shape_.dim,
+                               2 * raw.size(), cudaMemcpyDeviceToHost));
+    std::vector<double> values(raw.size());
+    std::transform(raw.begin(), raw.end(), values.begin(), [](BFloat16 x) { return to_float(x); });
+    return values;
+  }
+
+ private:
+  static constexpr int64_t kBlock = (1 << 22) + 24;
+  Shape shape_;
+  DeviceMemory memory_;
+};
+
+struct Problem {
+  Problem(const Shape& s, bool with_rope)
+      : shape(s),
+        rope(with_rope),
+        q(s, 1),
+        k(s, 2),
+        v(s, 3),
+        g(s, 4),
+        out(s, 5),
+        dq(s, 6),
+        dk(s, 7),
+        dv(s, 8),
+        state(4 * attention_state_size(s.batch, s.heads, s.dim, s.dim)),
+        scratch(0 + gpu::attention_scratch_bytes<BFloat16>(inputs(), options())) {}
+
+  AttentionInputs<BFloat16> inputs() const { return {q.view(), k.view(), v.view(), {}, {}}; }
+  AttentionOptions options() const {
+    AttentionOptions with;
+    const int64_t width = std::max<int64_t>(1, std::lround(std::sqrt(shape.tokens)));
+    if (rope) with.q_rope = with.k_rope = Rope::grid(width);
+    return with;
+  }
+  std::span<float> state_span() const {
+    return {reinterpret_cast<float*>(state.data), state.size / 4};
+  }
+  std::span<std::byte> scratch_span() const { return {scratch.data, scratch.size}; }
+
+  void forward(cudaStream_t stream) const {
+    gpu::attention_forward<BFloat16>(inputs(), options(), out.view(), state_span(), scratch_span(),
+                                     stream);
+  }
+  void backward(cudaStream_t stream) const {
+    gpu::attention_backward<BFloat16>(inputs(), options(), g.view(), state_span(),
+                                      {dq.view(), dk.view(), dv.view(), {}, {}}, scratch_span(),
+                                      stream);
+  }
+
+  Shape shape;
+  bool rope;
+  RandomTensor q, k, v, g, out, dq, dk, dv;
+  DeviceMemory state, scratch;
+};
+
+double relative_error(const std::vector<double>& actual, const std::vector<double>& expected) {
+  double error = 0, size = 0;
+  for (size_t i = 0; i < actual.size(); ++i) {
+    error += (actual[i] - expected[i]) * (actual[i] - expected[i]);
+    size += expected[i] * expected[i];
+  }
+  return std::sqrt(error / size);
+}
+
+// The last head against the definition; the larger of the errors of out and the gradients.
+double error_of(const Problem& problem) {
+  problem.forward(nullptr);
+  problem.backward(nullptr);
+  MALA_CUDA_CHECK(cudaDeviceSynchronize());
+  const Shape& s = problem.shape;
+  const int64_t head = s.batch * s.heads - 1;
+  auto view = [&](std::vector<double>& x) { return dense_heads(x.data(), 1, 1, s.tokens, s.dim); };
+  std::vector<double> q = problem.q.head(head), k = problem.k.head(head), v = problem.v.head(head),
+                      g = problem.g.head(head), out = q, dq = q, dk = q, dv = q;
+  const AttentionInputs<double> inputs{view(q), view(k), view(v), {}, {}};
+  reference::attention_forward(inputs, problem.options(), view(out));
+  reference::attention_backward(inputs, problem.options(), view(g),
+                                {view(dq), view(dk), view(dv), {}, {}});
+  return std::max(
+      {relative_error(problem.out.head(head), out), relative_error(problem.dq.head(head), dq),
+       relative_error(problem.dk.head(head), dk), relative_error(problem.dv.head(head), dv)});
+}
+
+// Milliseconds of one call on the device.
+double time_of(const std::function<void(cudaStream_t)>& call) {
+  constexpr int kCalls = 20, kReplays = 9;
+  cudaStream_t stream = nullptr;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t ready = nullptr;
+  cudaEvent_t begin = nullptr, end = nullptr;
+  MALA_CUDA_CHECK(cudaStreamCreate(&stream));
+  MALA_CUDA_CHECK(cudaEventCreate(&begin));
+  MALA_CUDA_CHECK(cudaEventCreate(&end));
+  MALA_CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  for (int i = 0; i < kCalls; ++i) call(stream);
+  MALA_CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
+  MALA_CUDA_CHECK(cudaGraphInstantiate(&ready, graph, 0));
+  std::vector<float> times;
+  for (int replay = 0; replay < kReplays + 2; ++replay) {
+    MALA_CUDA_CHECK(cudaEventRecord(begin, stream));
+    MALA_CUDA_CHECK(cudaGraphLaunch(ready, stream));
+    MALA_CUDA_CHECK(cudaEventRecord(end, stream));
+    MALA_CUDA_CHECK(cudaEventSynchronize(end));
+    float milliseconds = 0;
+    MALA_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, begin, end));
+    if (replay >= 2) times.push_back(milliseconds / kCalls);  // the first ones warm up
+  }
+  std::sort(times.begin(), times.end());
+  MALA_CUDA_CHECK(cudaGraphExecDestroy(ready));
+  MALA_CUDA_CHECK(cudaGraphDestroy(graph));
+  MALA_CUDA_CHECK(cudaEventDestroy(begin));
+  MALA_CUDA_CHECK(cudaEventDestroy(end));
+  MALA_CUDA_CHECK(cudaStreamDestroy(stream));
+  return times[times.size() / 2];
+}
+
+// A copy that reads and writes as many bytes as so many traversals of a tensor.
+double time_of_copy(const Shape& shape, int traversals) {
+  const int64_t bytes = shape.elements() * 2 * traversals / 2;
+  const DeviceMemory from(bytes), to(bytes);
+  return time_of([&](cudaStream_t stream) {
+    MALA_CUDA_CHECK(
+        cudaMemcpyAsync(to.data, from.data, from.size, cudaMemcpyDeviceToDevice, stream));
+  });
+}
+
+void report(const Shape& shape, bool with_rope) {
+  const Problem problem(shape, with_rope);
+  const double error = error_of(problem);
+  std::printf("%lld,%lld,%lld,%lld: error %.1e", static_cast<long long>(shape.batch),
+              static_cast<long long>(shape.heads), static_cast<long long>(shape.tokens),
+              static_cast<long long>(shape.dim), error);
+  constexpr double kMostError = 1e-2;  // a few roundings of bfloat16
+  if (!(error < kMostError)) {
+    std::printf(" is too large: not timed\n");
+    return;
+  }
+  const double forward = time_of([&](cudaStream_t s) { problem.forward(s); });
+  const double backward = time_of([&](cudaStream_t s) { problem.backward(s); });
+  const double both = time_of([&](cudaStream_t s) {
+    problem.forward(s);
+    problem.backward(s);
+  });
+  const double limit = time_of_copy(shape, 4), both_limit = time_of_copy(shape, 11);
+  std::printf(
+      "  forward %.4f ms, %.2f of the limit %.4f;  backward %.4f;  both %.4f ms, %.2f of %.4f\n",
+      forward, forward / limit, limit, backward, both, both / both_limit, both_limit);
+  std::fflush(stdout);
+}
+
+Shape parse(const char* text) {
+  long long b = 0, h = 0, n = 0, d = 0;
+  check(std::sscanf(text, "%lld,%lld,%lld,%lld", &b, &h, &n, &d) == 4, "cuda_attention_bench",
+        "cannot read the shape '", text, "'; write B,H,N,D, such as 64,1,3136,64");
+  return {b, h, n, d};
+}
+
+}  // namespace
+}  // namespace mala
+
+int main(int argc, char** argv) try {
+  if (mala::gpu::devices().empty()) {
+    std::printf("%s\n", mala::gpu::why_no_device().c_str());
+    return 0;
+  }
+  std::vector<mala::Shape> shapes;
+  bool with_rope = true;
+  for (int i = 1; i < argc; ++i) {
+    const bool is_option = std::strcmp(argv[i], "--no-rope") == 0;
+    if (is_option) with_rope = false;
+    if (!is_option) shapes.push_back(mala::parse(argv[i]));
+  }
+  if (shapes.empty()) shapes.assign(std::begin(mala::kShapes), std::end(mala::kShapes));
+  std::printf("%s, bfloat16, mala, %s\n", mala::gpu::devices().front().name.c_str(),
+              with_rope ? "RoPE in a grid" : "without RoPE");
+  for (const mala::Shape& shape : shapes) mala::report(shape, with_rope);
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "%s\n", e.what());
+  return 1;
+}

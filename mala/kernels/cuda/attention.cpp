@@ -1,0 +1,126 @@
+// Forward: sum keys, add the parts, apply queries. Backward: queries, add the parts, keys.
+#include "mala/kernels/cuda/attention.h"
+
+#include <algorithm>
+
+#include "mala/kernels/checks.h"
+#include "mala/kernels/cuda/plan.h"
+#include "mala/kernels/cuda/shape.h"
+
+namespace mala::gpu {
+namespace {
+
+template <typename T>
+int64_t chunks(const Plan<T>& plan) {
+  const int64_t chunk =
+      with_dim<T>(plan.padded, [](auto dim) -> int64_t { return Shape<dim()>::kChunk; });
+  return divide_up(plan.call.layout.value_dim, chunk);
+}
+
+template <typename T>
+void check_state(const char* where, const Plan<T>& plan, size_t state, size_t scratch) {
+  check_size(where, "state (in elements)", static_cast<int64_t>(state),
+             plan.units() * plan.call.layout.size(), "ask attention_state_size for its size");
+  check_size(where, "scratch (in bytes)", static_cast<int64_t>(scratch), plan.scratch_bytes,
+             "ask gpu::attention_scratch_bytes with the same device current");
+  constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
+  check(plan.call.sequences <= kMostBlocks / plan.call.heads, where, plan.call.sequences,
+        " sequences of ", plan.call.heads, " heads are more than a GPU counts, ", kMostBlocks,
+        "; split the batch");
+}
+
+}  // namespace
+
+template <typename T>
+int64_t attention_scratch_bytes(const AttentionInputs<T>& inputs, const AttentionOptions& options) {
+  check_inputs("attention_scratch_bytes", inputs, options);
+  const int multiprocessors = Launcher(nullptr).multiprocessors();
+  auto bytes = [&](Direction direction) {
+    return Plan<T>(inputs, options, direction, multiprocessors, {}).scratch_bytes;
+  };
+  return std::max(bytes(Direction::kForward), bytes(Direction::kBackward));
+}
+
+template <typename T>
+void attention_forward(const AttentionInputs<T>& inputs, const AttentionOptions& options,
+                       HeadsView<T> out, std::span<float> state, std::span<std::byte> scratch,
+                       void* stream) {
+  constexpr const char* kWhere = "attention_forward";
+  check_inputs(kWhere, inputs, options);
+  check_output(kWhere, "out", out, inputs.q, inputs.v.dim);
+  Launcher on(stream);
+  Plan<T> plan(inputs, options, Direction::kForward, on.multiprocessors(), scratch);
+  check_state(kWhere, plan, state.size(), scratch.size());
+  plan.set_tensors(out);
+  Call<T>& call = plan.call;
+  call.state = state.data();
+  const bool whole = plan.most_key_parts == 1;  // a head's only part is its state
+  const PartSums sums{.parts = call.parts,
+                      .sums = call.state,
+                      .of_keys = true,
+                      .units = plan.units(),
+                      .most_parts = plan.most_key_parts,
+                      .size = call.layout.size()};
+  if (whole) call.parts = call.state;
+
+  plan.launch_tables(on);
+  PassGrid keys = plan.key_grid();
+  keys.chunks = chunks(plan);
+  launch_sum_keys(on, call, plan.padded, keys);
+  if (!whole) launch_add_parts(on, call, sums);
+  if (plan.is_large()) launch_prepare_right(on, call, plan.padded, plan.units());
+  launch_apply_queries(on, call, plan.padded, plan.query_grid());
+}
+
+template <typename T>
+void attention_backward(const AttentionInputs<T>& inputs, const AttentionOptions& options,
+                        HeadsView<const T> out_gradient, std::span<const float> state,
+                        const AttentionGradients<T>& gradients, std::span<std::byte> scratch,
+                        void* stream) {
+  constexpr const char* kWhere = "attention_backward";
+  check_inputs(kWhere, inputs, options);
+  check_input_like(kWhere, "out_gradient", out_gradient, inputs.q, inputs.v.dim);
+  check_output(kWhere, "gradient of q", gradients.q, inputs.q, inputs.q.dim);
+  check_output(kWhere, "gradient of k", gradients.k, inputs.k, inputs.k.dim);
+  check_output(kWhere, "gradient of v", gradients.v, inputs.v, inputs.v.dim);
+  Launcher on(stream);
+  Plan<T> plan(inputs, options, Direction::kBackward, on.multiprocessors(), scratch);
+  check_state(kWhere, plan, state.size(), scratch.size());
+  plan.set_tensors(out_gradient, gradients);
+  Call<T>& call = plan.call;
+  call.state = const_cast<float*>(state.data());  // which the passes of the backward only read
+  const bool whole = plan.most_query_parts == 1 && call.group == 1;
+  const PartSums sums{.parts = call.parts,
+                      .sums = call.gradient,
+                      .of_keys = false,
+                      .units = plan.units(),
+                      .most_parts = plan.most_query_parts * call.group,
+                      .size = call.layout.size()};
+  if (whole) call.parts = call.gradient;
+
+  plan.launch_tables(on);
+  if (!inputs.lengths.key_counts.empty()) launch_clear_uncounted(on, call);
+  if (plan.is_large() || inputs.gate.data) {
+    launch_prepare_right(on, call, plan.padded, plan.units());
+  }
+  PassGrid queries = plan.query_grid();
+  queries.chunks = chunks(plan);
+  launch_query_gradients(on, call, plan.padded, queries);
+  if (!whole) launch_add_parts(on, call, sums);
+  if (plan.is_large()) launch_prepare_state_gradient(on, call, plan.padded, plan.units());
+  launch_key_gradients(on, call, plan.padded, plan.key_grid());
+}
+
+#define MALA_INSTANTIATE(T)                                                                     \
+  template int64_t attention_scratch_bytes(const AttentionInputs<T>&, const AttentionOptions&); \
+  template void attention_forward(const AttentionInputs<T>&, const AttentionOptions&,           \
+                                  HeadsView<T>, std::span<float>, std::span<std::byte>, void*); \
+  template void attention_backward(const AttentionInputs<T>&, const AttentionOptions&,          \
+                                   HeadsView<const T>, std::span<const float>,                  \
+                                   const AttentionGradients<T>&, std::span<std::byte>, void*)
+MALA_INSTANTIATE(float);
+MALA_INSTANTIATE(BFloat16);
+MALA_INSTANTIATE(Float16);
+#undef MALA_INSTANTIATE
+
+}  // namespace mala::gpu

@@ -1,0 +1,10 @@
+// The passes of the backward for BFloat16 tensors.
+#include "mala/kernels/cuda/launch_backward.cuh"
+
+namespace mala::gpu {
+
+template void launch_query_gradients(Launcher&, const Call<BFloat16>&, int, const PassGrid&);
+template void launch_key_gradients(Launcher&, const Call<BFloat16>&, int, const PassGrid&);
+template void launch_prepare_state_gradient(Launcher&, const Call<BFloat16>&, int, int64_t);
+
+}  // namespace mala::gpu

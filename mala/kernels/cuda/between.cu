@@ -1,0 +1,149 @@
+// The small kernels around the passes: tables before them, sums between them, zeros beside them.
+#include <algorithm>
+
+#include "mala/kernels/cuda/launch.cuh"
+#include "mala/kernels/cuda/task.cuh"
+
+namespace mala::gpu {
+namespace {
+
+struct SequencesByValue {
+  static constexpr int kMost = 256;  // what fits into the arguments of a kernel, with room to spare
+  Sequence items[kMost];
+};
+
+__global__ void write_sequences_kernel(const __grid_constant__ SequencesByValue from, int count,
+                                       Sequence* to) {
+  wait_for_previous();
+  let_next_begin();
+  for (int i = threadIdx.x; i < count; i += blockDim.x) to[i] = from.items[i];
+}
+
+// Grid (rows in groups, tables). Angles in double, taken off whole turns before cos and sin.
+__global__ void fill_turns_kernel(const __grid_constant__ TurnTables tables) {
+  wait_for_previous();
+  let_next_begin();
+  const TurnTable& table = tables.tables[blockIdx.y];
+  const double* frequencies = table.of_keys ? tables.k_frequencies : tables.q_frequencies;
+  const int64_t entries = table.rows * table.pairs, step = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < entries; i += step) {
+    if (table.cos) {
+      const int64_t at = i / table.pairs * table.stride + i % table.pairs;
+      table.to[i] = {table.cos[at], table.sin[at]};
+      continue;
+    }
+    const int64_t position = table.first + i / table.pairs * table.step;
+    double turns = static_cast<double>(position) * frequencies[i % table.pairs];
+    turns -= rint(turns);
+    double sin, cos;
+    sincospi(2 * turns, &sin, &cos);
+    table.to[i] = {static_cast<float>(cos), static_cast<float>(sin)};
+  }
+}
+
+constexpr int kAddThreads = 256;
+
+// Grid (units, elements): in double, and always in the same order. Where there are many parts,
+// `slices` threads share an element.
+template <typename T>
+__global__ void __launch_bounds__(kAddThreads)
+    add_parts_kernel(const __grid_constant__ Call<T> call, const __grid_constant__ PartSums sums,
+                     int slices) {
+  __shared__ double shared[kAddThreads];
+  wait_for_previous();
+  let_next_begin();
+  const int elements = kAddThreads / slices;
+  const int element = threadIdx.x % elements, slice = threadIdx.x / elements;
+  const int64_t unit = blockIdx.x, index = unit / call.kv_heads, head = unit % call.kv_heads;
+  const Sequence sequence = call.sequence(index);
+  const int64_t parts = sums.of_keys ? divide_up(sequence.k_count, call.k_part_tokens)
+                                     : divide_up(sequence.q_count, call.q_part_tokens) * call.group;
+  const int64_t before = sums.of_keys ? sequence.k_parts : sequence.q_parts * call.group;
+  const int64_t i = int64_t{blockIdx.y} * elements + element;
+  const float* from = sums.parts + (before * call.kv_heads + head * parts) * sums.size + i;
+  double sum = 0;
+  if (i < sums.size) {
+#pragma unroll 8
+    for (int64_t part = slice; part < parts; part += slices) sum += from[part * sums.size];
+  }
+  shared[threadIdx.x] = sum;
+  __syncthreads();
+  if (slice > 0 || i >= sums.size) return;
+  for (int other = 1; other < slices; ++other) sum += shared[other * elements + element];
+  sums.sums[unit * sums.size + i] = static_cast<float>(sum);
+}
+
+// Grid (units, some blocks): the gradients of keys and values beyond the count.
+template <typename T>
+__global__ void clear_uncounted_kernel(const __grid_constant__ Call<T> call) {
+  wait_for_previous();
+  let_next_begin();
+  const int64_t index = blockIdx.x / call.kv_heads, head = blockIdx.x % call.kv_heads;
+  const int64_t first = call.sequence(index).k_count, count = call.inputs.k.tokens - first;
+  const int64_t step = int64_t{gridDim.y} * blockDim.x;
+  for (const HeadsView<T>& view : {call.gradients.k, call.gradients.v}) {
+    const MatrixView<T> matrix = view.head(index, head);
+    for (int64_t i = int64_t{blockIdx.y} * blockDim.x + threadIdx.x; i < count * matrix.cols;
+         i += step) {
+      matrix.at(first + i / matrix.cols, i % matrix.cols) = T{};
+    }
+  }
+}
+
+}  // namespace
+
+Launcher::Launcher(void* stream) : stream_(stream) {
+  int device = 0, major = 0;
+  MALA_CUDA_CHECK(cudaGetDevice(&device));
+  MALA_CUDA_CHECK(
+      cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device));
+  MALA_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  can_overlap_ = major >= 9;
+}
+
+void launch_write_sequences(Launcher& on, const Sequence* from, int64_t count, Sequence* to) {
+  for (int64_t first = 0; first < count; first += SequencesByValue::kMost) {
+    SequencesByValue some;
+    const int here = static_cast<int>(std::min<int64_t>(SequencesByValue::kMost, count - first));
+    std::copy_n(from + first, here, some.items);
+    launch(on, write_sequences_kernel, {dim3(1), 128, 0}, some, here, to + first);
+  }
+}
+
+void launch_fill_turns(Launcher& on, const TurnTables& tables) {
+  int64_t most = 0;
+  for (const TurnTable& table : tables.tables) most = std::max(most, table.rows * table.pairs);
+  constexpr int kThreads = 128;
+  const int64_t blocks = std::min<int64_t>(divide_up(most, kThreads), 4 * on.multiprocessors());
+  launch(on, fill_turns_kernel,
+         {dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(tables.count)), kThreads, 0},
+         tables);
+}
+
+template <typename T>
+void launch_add_parts(Launcher& on, const Call<T>& call, const PartSums& sums) {
+  constexpr int kPartsOfSlice = 16, kMostSlices = 8;
+  int slices = 1;
+  while (slices < kMostSlices && slices * kPartsOfSlice < sums.most_parts) slices *= 2;
+  launch(on, add_parts_kernel<T>,
+         {dim3(static_cast<unsigned>(sums.units),
+               static_cast<unsigned>(divide_up(sums.size, kAddThreads / slices))),
+          kAddThreads, 0},
+         call, sums, slices);
+}
+
+template <typename T>
+void launch_clear_uncounted(Launcher& on, const Call<T>& call) {
+  launch(on, clear_uncounted_kernel<T>,
+         {dim3(static_cast<unsigned>(call.sequences * call.kv_heads), 8), 256, 0}, call);
+}
+
+#define MALA_INSTANTIATE(T)                                                   \
+  template void launch_add_parts(Launcher&, const Call<T>&, const PartSums&); \
+  template void launch_clear_uncounted(Launcher&, const Call<T>&)
+MALA_INSTANTIATE(float);
+MALA_INSTANTIATE(BFloat16);
+MALA_INSTANTIATE(Float16);
+#undef MALA_INSTANTIATE
+
+}  // namespace mala::gpu

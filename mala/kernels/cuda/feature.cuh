@@ -1,0 +1,73 @@
+// Feature maps phi and their slopes, eight numbers at a time.
+#pragma once
+
+#include "mala/kernels/attention.h"
+#include "mala/kernels/cuda/eight.cuh"
+
+namespace mala::gpu {
+
+// e^x. Rounding hides what the fast one is off by, except in float32.
+template <typename T>
+__device__ __forceinline__ float exponential(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504f));
+  return y;
+}
+template <>
+__device__ __forceinline__ float exponential<float>(float x) {
+  return expf(x);
+}
+
+// Of the two, or NaN where one is.
+__device__ __forceinline__ float larger(float x, float y) {
+  float z;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  return z;
+}
+__device__ __forceinline__ float smaller(float x, float y) {
+  float z;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  return z;
+}
+
+// The maps besides the usual one stand in functions of their own, so that kernels stay short.
+template <typename T>
+__device__ __noinline__ Eight other_features(Feature feature, Eight x) {
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    if (feature == Feature::kRelu) x.x[i] = larger(x.x[i], 0.0f);
+    if (feature == Feature::kExp) x.x[i] = exponential<T>(x.x[i]);
+  }
+  return x;
+}
+
+template <typename T>
+__device__ __forceinline__ Eight features(Feature feature, const Eight& raw) {
+  if (feature != Feature::kElu1) return other_features<T>(feature, raw);
+  Eight phi;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    phi.x[i] = larger(raw.x[i], 0.0f) + exponential<T>(smaller(raw.x[i], 0.0f));
+  }
+  return phi;
+}
+
+static __device__ __noinline__ Eight times_other_slope(Feature feature, Eight phi, Eight y) {
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    if (feature == Feature::kRelu) y.x[i] = phi.x[i] > 0.0f ? y.x[i] : 0.0f;
+    if (feature == Feature::kExp) y.x[i] *= phi.x[i];
+  }
+  return y;
+}
+
+// y * phi'(x), from phi(x): every map here allows it.
+__device__ __forceinline__ Eight times_slope(Feature feature, const Eight& phi, const Eight& y) {
+  if (feature != Feature::kElu1) return times_other_slope(feature, phi, y);
+  Eight dx;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) dx.x[i] = y.x[i] * smaller(phi.x[i], 1.0f);
+  return dx;
+}
+
+}  // namespace mala::gpu

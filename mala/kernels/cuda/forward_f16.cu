@@ -1,0 +1,10 @@
+// The passes of the forward for Float16 tensors.
+#include "mala/kernels/cuda/launch_forward.cuh"
+
+namespace mala::gpu {
+
+template void launch_sum_keys(Launcher&, const Call<Float16>&, int, const PassGrid&);
+template void launch_apply_queries(Launcher&, const Call<Float16>&, int, const PassGrid&);
+template void launch_prepare_right(Launcher&, const Call<Float16>&, int, int64_t);
+
+}  // namespace mala::gpu

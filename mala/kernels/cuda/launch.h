@@ -1,0 +1,81 @@
+// The kernels of the operator, launched. No CUDA types, so that plain C++ can call it.
+#pragma once
+
+#include <utility>
+
+#include "mala/kernels/cuda/call.h"
+
+namespace mala::gpu {
+
+// Where and how a call's kernels run, one after the other.
+class Launcher {
+ public:
+  explicit Launcher(void* stream);
+
+  void* stream() const { return stream_; }
+  int multiprocessors() const { return multiprocessors_; }
+
+  // Whether the next kernel may begin before the one ahead of it has ended: all but the first of a
+  // call, since only our kernels wait for each other inside, and only where the device can.
+  bool overlaps() { return can_overlap_ && std::exchange(has_begun_, true); }
+
+ private:
+  void* stream_;
+  int multiprocessors_ = 0;
+  bool can_overlap_ = false, has_begun_ = false;
+};
+
+// Sizes of the grid of a pass.
+struct PassGrid {
+  int64_t heads = 0, parts = 0, chunks = 1;
+};
+
+template <typename T>
+void launch_sum_keys(Launcher& on, const Call<T>& call, int padded, const PassGrid& grid);
+template <typename T>
+void launch_apply_queries(Launcher& on, const Call<T>& call, int padded, const PassGrid& grid);
+template <typename T>
+void launch_prepare_right(Launcher& on, const Call<T>& call, int padded, int64_t units);
+template <typename T>
+void launch_query_gradients(Launcher& on, const Call<T>& call, int padded, const PassGrid& grid);
+template <typename T>
+void launch_prepare_state_gradient(Launcher& on, const Call<T>& call, int padded, int64_t units);
+template <typename T>
+void launch_key_gradients(Launcher& on, const Call<T>& call, int padded, const PassGrid& grid);
+template <typename T>
+void launch_clear_uncounted(Launcher& on, const Call<T>& call);
+
+// Adds the parts of each unit, in order: `of_keys` those of its keys, into the state; else those of
+// the queries of all its heads, into the state's gradient.
+struct PartSums {
+  const float* parts = nullptr;
+  float* sums = nullptr;
+  bool of_keys = true;
+  int64_t units = 0, most_parts = 0, size = 0;
+};
+template <typename T>
+void launch_add_parts(Launcher& on, const Call<T>& call, const PartSums& sums);
+
+// Writes a table of sequences to device memory. The numbers travel as arguments of kernels, so that
+// a captured graph keeps them.
+void launch_write_sequences(Launcher& on, const Sequence* from, int64_t count, Sequence* to);
+
+// A table of turns to fill: row i is position first + i * step, or that row of a caller's own
+// table.
+struct TurnTable {
+  Turn* to = nullptr;
+  int64_t first = 0, step = 1, rows = 0;
+  int pairs = 0;
+  bool of_keys = false;
+  const float *cos = nullptr, *sin = nullptr;
+  int64_t stride = 0;
+};
+struct TurnTables {
+  static constexpr int kMost = 6, kMaxPairs = 128;
+  TurnTable tables[kMost];
+  int count = 0;
+  double q_frequencies[kMaxPairs], k_frequencies[kMaxPairs];  // in whole turns per position
+};
+void launch_fill_turns(Launcher& on, const TurnTables& tables);
+
+}  // namespace mala::gpu

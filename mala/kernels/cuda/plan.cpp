@@ -1,0 +1,248 @@
+// Splits tokens, lays out the scratch and gathers what kernels are told.
+#include "mala/kernels/cuda/plan.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "mala/kernels/cuda/shape.h"
+#include "mala/kernels/rule.h"
+
+namespace mala::gpu {
+namespace {
+
+// Parts of whole tiles, so long that all blocks together are about `blocks`: as many as the device
+// holds at once.
+int64_t part_tokens(const Side& side, int64_t heads, int64_t tile, int64_t blocks) {
+  const double share = static_cast<double>(side.longest) /
+                       (static_cast<double>(side.total) * static_cast<double>(heads));
+  const int64_t parts =
+      std::max<int64_t>(1, static_cast<int64_t>(share * static_cast<double>(blocks)));
+  return divide_up(divide_up(side.longest, tile), parts) * tile;
+}
+
+template <typename T>
+int64_t tile_tokens(int padded) {
+  return with_dim<T>(padded, [](auto dim) -> int64_t { return Shape<dim()>::kTokens; });
+}
+
+// How far a pair turns from one position to the next, in whole turns.
+double turns_per_position(Rope::Kind kind, int pair, int64_t dim) {
+  const double exponent = kind == Rope::Kind::kLine ? 2.0 * pair / static_cast<double>(dim)
+                                                    : pair / static_cast<double>(dim / 4 - 1);
+  return std::pow(10000.0, -exponent) / (2 * std::numbers::pi);
+}
+
+template <typename T>
+Sequence sequence_at(const AttentionInputs<T>& inputs, const AttentionOptions& options, size_t i) {
+  const Lengths& lengths = inputs.lengths;
+  Sequence one{.q_count = inputs.q.tokens,
+               .k_count = inputs.k.tokens,
+               .q_width = options.q_rope.width,
+               .k_width = options.k_rope.width};
+  if (!lengths.q_offsets.empty()) {
+    one.q_first = lengths.q_offsets[i];
+    one.q_count = lengths.q_offsets[i + 1] - one.q_first;
+    one.k_first = lengths.k_offsets[i];
+    one.k_count = lengths.k_offsets[i + 1] - one.k_first;
+  } else {
+    one.batch = static_cast<int64_t>(i);
+    if (!lengths.key_counts.empty()) one.k_count = lengths.key_counts[i];
+  }
+  if (!lengths.q_widths.empty()) one.q_width = lengths.q_widths[i];
+  if (!lengths.k_widths.empty()) one.k_width = lengths.k_widths[i];
+  return one;
+}
+
+bool all_alike(const Lengths& lengths) {
+  return lengths.key_counts.empty() && lengths.q_offsets.empty() && lengths.q_widths.empty() &&
+         lengths.k_widths.empty();
+}
+
+template <typename T>
+bool has_vectors(const HeadsView<T>& view) {
+  constexpr int64_t kBytes = 16;
+  auto even = [](int64_t stride) { return stride * static_cast<int64_t>(sizeof(T)) % kBytes == 0; };
+  return view.data && view.dim_stride == 1 && even(view.token_stride) && even(view.head_stride) &&
+         even(view.batch_stride) && reinterpret_cast<uintptr_t>(view.data) % kBytes == 0;
+}
+
+}  // namespace
+
+template <typename T>
+Plan<T>::Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options,
+              Direction direction, int multiprocessors, std::span<std::byte> scratch) {
+  call.inputs = inputs;
+  call.rule = options.rule;
+  call.norm = norm_of(options, false);
+  call.feature = options.feature;
+  call.key_mean = options.key_mean;
+  const int64_t dim = inputs.q.dim, value_dim = inputs.v.dim;
+  call.scale =
+      static_cast<float>(options.scale.value_or(1.0 / std::sqrt(static_cast<double>(dim))));
+  call.eps = static_cast<float>(options.eps);
+  call.heads = inputs.q.heads;
+  call.kv_heads = inputs.k.heads;
+  call.group = call.heads / call.kv_heads;
+  call.layout = {dim, value_dim};
+  padded = padded_dim<T>(std::max(dim, value_dim));
+  call.vectors.q = has_vectors(inputs.q);
+  call.vectors.k = has_vectors(inputs.k);
+  call.vectors.v = has_vectors(inputs.v);
+  call.vectors.local = has_vectors(inputs.local);
+  call.vectors.gate = has_vectors(inputs.gate);
+  find_sequences(inputs, options);
+  find_parts(direction, multiprocessors);
+
+  Arena arena(scratch);
+  call.table = arena.take<Sequence>(static_cast<int64_t>(sequences_.size()));
+  if (sequences_.empty()) call.table = nullptr;
+  place_turns(options.q_rope, false, arena);
+  place_turns(options.k_rope, true, arena);
+  const int64_t size = call.layout.size();
+  const int64_t slots = std::max(last_key_slot_ * call.kv_heads, last_query_slot_ * call.heads);
+  call.parts = arena.take<float>(slots * size);
+  call.gradient = arena.take<float>(units() * size);
+  call.operands = arena.take<std::byte>(operand_bytes());
+  scratch_bytes = arena.bytes_needed();
+}
+
+template <typename T>
+void Plan<T>::find_sequences(const AttentionInputs<T>& inputs, const AttentionOptions& options) {
+  const Lengths& lengths = inputs.lengths;
+  const size_t count = lengths.q_offsets.empty() ? static_cast<size_t>(inputs.q.batch)
+                                                 : lengths.q_offsets.size() - 1;
+  call.sequences = static_cast<int64_t>(count);
+  call.alike = sequence_at(inputs, options, 0);
+  if (!all_alike(lengths)) {
+    for (size_t i = 0; i < count; ++i) sequences_.push_back(sequence_at(inputs, options, i));
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const Sequence& one = sequences_.empty() ? call.alike : sequences_[i];
+    queries_.add(one.q_count, one.q_width);
+    keys_.add(one.k_count, one.k_width);
+  }
+}
+
+template <typename T>
+void Plan<T>::find_parts(Direction direction, int multiprocessors) {
+  const int64_t tile = tile_tokens<T>(padded);
+  const BlocksAtOnce at_once = blocks_at_once(padded);
+  const bool forward = direction == Direction::kForward;
+  const int64_t query_blocks = forward ? at_once.forward : at_once.query_gradients;
+  const int64_t key_blocks = forward ? at_once.forward : at_once.key_gradients;
+  call.q_part_tokens = part_tokens(queries_, call.heads, tile, query_blocks * multiprocessors);
+  call.k_part_tokens = part_tokens(keys_, call.kv_heads, tile, key_blocks * multiprocessors);
+  most_query_parts = divide_up(queries_.longest, call.q_part_tokens);
+  most_key_parts = divide_up(keys_.longest, call.k_part_tokens);
+  for (Sequence& one : sequences_) {
+    one.q_parts = last_query_slot_;
+    one.k_parts = last_key_slot_;
+    last_query_slot_ += divide_up(one.q_count, call.q_part_tokens);
+    last_key_slot_ += divide_up(one.k_count, call.k_part_tokens);
+  }
+  if (sequences_.empty()) {
+    last_query_slot_ = call.sequences * most_query_parts;
+    last_key_slot_ = call.sequences * most_key_parts;
+  }
+}
+
+// One table for the positions within a block of them, and one for the blocks of each axis, unless
+// all positions are within the first.
+template <typename T>
+void Plan<T>::place_turns(const Rope& rope, bool of_keys, Arena& arena) {
+  Turning& turning = of_keys ? call.k_turning : call.q_turning;
+  const Side& side = of_keys ? keys_ : queries_;
+  const bool is_grid = rope.kind == Rope::Kind::kGrid;
+  turning.turns = rope.kind != Rope::Kind::kNone;
+  turning.by_table = rope.kind == Rope::Kind::kTable;
+  turning.offset = rope.offset;
+  turning.pairs = static_cast<int>(call.layout.dim / 2);
+  turning.axis_pairs = is_grid ? turning.pairs / 2 : turning.pairs;
+  if (!turning.turns) return;
+
+  auto add_rows = [&](Turn* to, int64_t first, int64_t step, int64_t rows) {
+    turns_.tables[turns_.count++] = {.to = to,
+                                     .first = first,
+                                     .step = step,
+                                     .rows = rows,
+                                     .pairs = turning.axis_pairs,
+                                     .of_keys = of_keys,
+                                     .cos = rope.cos,
+                                     .sin = rope.sin,
+                                     .stride = rope.table_stride};
+  };
+  auto add_table = [&](int64_t first, int64_t step, int64_t rows) {
+    Turn* to = arena.take<Turn>(rows * turning.axis_pairs);
+    add_rows(to, first, step, rows);
+    return to;
+  };
+  if (turning.by_table) {
+    turning.rests = add_table(0, 1, side.longest);
+    return;
+  }
+  const int64_t last = rope.offset + side.longest - 1;
+  turning.rests = add_table(0, 1, kTurnBlock);
+  turning.first_block = (is_grid ? rope.offset / side.most_width : rope.offset) / kTurnBlock;
+  const int64_t last_block = (is_grid ? last / side.least_width : last) / kTurnBlock;
+  const int64_t last_column = is_grid ? std::min(side.most_width - 1, last) : 0;
+  if (last_block > 0 || last_column >= kTurnBlock) {
+    const int64_t rows = last_block - turning.first_block + 1;
+    const int64_t columns = is_grid ? last_column / kTurnBlock + 1 : 0;
+    Turn* blocks = arena.take<Turn>((rows + columns) * turning.axis_pairs);
+    turning.blocks = blocks;
+    turning.column_blocks = static_cast<int>(rows);
+    add_rows(blocks, turning.first_block * kTurnBlock, kTurnBlock, rows);
+    if (is_grid) {
+      add_rows(blocks ? blocks + rows * turning.axis_pairs : nullptr, 0, kTurnBlock, columns);
+    }
+  }
+  double* frequencies = of_keys ? turns_.k_frequencies : turns_.q_frequencies;
+  for (int i = 0; i < turning.axis_pairs; ++i) {
+    frequencies[i] = turns_per_position(rope.kind, i, call.layout.dim);
+  }
+}
+
+// Matrices of each unit in global memory: where shared memory is too small, and for a gate, whose
+// gradient needs one more.
+template <typename T>
+bool Plan<T>::is_large() const {
+  return with_dim<T>(padded, [](auto dim) { return !kSharedRight<T, dim()>; });
+}
+
+template <typename T>
+int64_t Plan<T>::operand_bytes() const {
+  return needs_operands() ? units() * 2 * padded * padded * 4 : 0;
+}
+
+template <typename T>
+void Plan<T>::launch_tables(Launcher& on) const {
+  if (!sequences_.empty()) {
+    launch_write_sequences(on, sequences_.data(), static_cast<int64_t>(sequences_.size()),
+                           const_cast<Sequence*>(call.table));
+  }
+  if (turns_.count > 0) launch_fill_turns(on, turns_);
+}
+
+template <typename T>
+void Plan<T>::set_tensors(HeadsView<const T> out_gradient, const AttentionGradients<T>& gradients) {
+  call.out_gradient = out_gradient;
+  call.gradients = gradients;
+  call.vectors.out_gradient = has_vectors(out_gradient);
+  call.vectors.d_query = has_vectors(gradients.q);
+  call.vectors.d_key = has_vectors(gradients.k);
+  call.vectors.d_value = has_vectors(gradients.v);
+  call.vectors.d_local = has_vectors(gradients.local);
+  call.vectors.d_gate = has_vectors(gradients.gate);
+}
+
+template <typename T>
+void Plan<T>::set_tensors(HeadsView<T> out) {
+  call.out = out;
+  call.vectors.out = has_vectors(out);
+}
+
+template struct Plan<float>;
+template struct Plan<BFloat16>;
+template struct Plan<Float16>;
+
+}  // namespace mala::gpu

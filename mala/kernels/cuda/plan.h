@@ -1,0 +1,90 @@
+// How a call falls apart on a device: sequences, parts of their tokens, and where in the scratch
+// everything lies. It follows from the sizes and the device alone, so that every bit stays the
+// same.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "mala/kernels/cuda/launch.h"
+
+namespace mala::gpu {
+
+// Hands out aligned pieces of memory, or only counts them where there is none.
+class Arena {
+ public:
+  explicit Arena(std::span<std::byte> memory) : memory_(memory) {}
+
+  template <typename U>
+  U* take(int64_t count) {
+    const int64_t at = used_;
+    used_ += divide_up(count * static_cast<int64_t>(sizeof(U)), kAlign) * kAlign;
+    return memory_.data() ? reinterpret_cast<U*>(start() + at) : nullptr;
+  }
+  int64_t bytes_needed() const { return used_ + kAlign; }
+
+ private:
+  static constexpr int64_t kAlign = 256;
+
+  std::byte* start() const {
+    const auto address = reinterpret_cast<uintptr_t>(memory_.data());
+    return memory_.data() + (kAlign - address % kAlign) % kAlign;
+  }
+
+  std::span<std::byte> memory_;
+  int64_t used_ = 0;
+};
+
+// The tokens of one side of all sequences.
+struct Side {
+  int64_t longest = 0, total = 0;
+  int64_t least_width = 0, most_width = 0;
+
+  void add(int64_t tokens, int64_t width) {
+    least_width = total == 0 ? width : std::min(least_width, width);
+    longest = std::max(longest, tokens);
+    total += tokens;
+    most_width = std::max(most_width, width);
+  }
+};
+
+enum class Direction { kForward, kBackward };
+
+template <typename T>
+struct Plan {
+  Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options, Direction direction,
+       int multiprocessors, std::span<std::byte> scratch);
+
+  // Launches what the passes read besides tensors: the table of sequences, the turns.
+  void launch_tables(Launcher& on) const;
+
+  // What a forward writes, or what a backward reads and writes.
+  void set_tensors(HeadsView<T> out);
+  void set_tensors(HeadsView<const T> out_gradient, const AttentionGradients<T>& gradients);
+
+  // Whether matrices of the heads have to be in global memory.
+  bool is_large() const;
+
+  int64_t units() const { return call.sequences * call.kv_heads; }
+  PassGrid key_grid() const { return {units(), most_key_parts, 1}; }
+  PassGrid query_grid() const { return {call.sequences * call.heads, most_query_parts, 1}; }
+
+  Call<T> call{};
+  int padded = 0;
+  int64_t most_key_parts = 0, most_query_parts = 0;
+  int64_t scratch_bytes = 0;
+
+ private:
+  void find_sequences(const AttentionInputs<T>& inputs, const AttentionOptions& options);
+  void find_parts(Direction direction, int multiprocessors);
+  void place_turns(const Rope& rope, bool of_keys, Arena& arena);
+  bool needs_operands() const { return is_large() || call.inputs.gate.data; }
+  int64_t operand_bytes() const;
+
+  Side queries_, keys_;
+  int64_t last_query_slot_ = 0, last_key_slot_ = 0;  // of one head
+  std::vector<Sequence> sequences_;                  // empty where all are alike
+  TurnTables turns_;
+};
+
+}  // namespace mala::gpu

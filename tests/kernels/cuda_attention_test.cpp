@@ -1,0 +1,236 @@
+// The kernels of the GPU against the definition: sizes, options, tails, layouts, lengths, types.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "mala/kernels/cuda/attention.h"
+#include "tests/kernels/cuda_attention_run.h"
+#include "tests/support/compare.h"
+
+namespace mala::test {
+namespace {
+
+using Numbers = std::vector<int64_t>;
+
+template <typename T>
+class GpuAttention : public GpuTest {};
+
+struct TypeNames {
+  template <typename T>
+  static std::string GetName(int) {
+    return std::is_same_v<T, float>      ? "float32"
+           : std::is_same_v<T, BFloat16> ? "bfloat16"
+                                         : "float16";
+  }
+};
+using DeviceTypes = testing::Types<float, BFloat16, Float16>;
+TYPED_TEST_SUITE(GpuAttention, DeviceTypes, TypeNames);
+
+TYPED_TEST(GpuAttention, RaggedTokenCounts) {
+  for (const int64_t tokens : {1, 2, 7, 8, 15, 16, 17, 63, 64, 65, 129, 257}) {
+    for (const int64_t dim : {8, 64}) {
+      AttentionCase c{.queries = tokens, .keys = tokens, .dim = dim, .value_dim = dim};
+      c.options.q_rope = c.options.k_rope = Rope::line();
+      check_on_gpu<TypeParam>(c);
+      c.queries = 5;
+      check_on_gpu<TypeParam>(c);
+    }
+  }
+}
+
+TYPED_TEST(GpuAttention, EveryHeadSize) {
+  for (int64_t dim = 8; dim <= 256; dim += 8) {
+    AttentionCase c{.queries = 13, .keys = 19, .dim = dim, .value_dim = 264 - dim};
+    c.options.norm = kNorms[dim / 8 % 3];
+    c.options.q_rope = Rope::line(4);
+    c.options.k_rope = Rope::line();
+    c.set_tail(static_cast<int>(dim / 8 % 4));
+    check_on_gpu<TypeParam>(c);
+    c.value_dim = dim;
+    c.options.norm = kNorms[(dim / 8 + 1) % 3];
+    check_on_gpu<TypeParam>(c);
+  }
+}
+
+// Long enough that the tokens of a head are split over many blocks.
+TYPED_TEST(GpuAttention, ManyTokens) {
+  for (const int64_t dim : {64, 96, 128}) {
+    AttentionCase c{.heads = 2, .queries = 700, .keys = 2500, .dim = dim, .value_dim = dim};
+    c.options.norm = kNorms[dim / 32 % 3];
+    c.options.q_rope = c.options.k_rope = Rope::grid(56);
+    c.set_tail(dim == 64 ? 0 : 3);
+    check_on_gpu<TypeParam>(c);
+  }
+}
+
+TYPED_TEST(GpuAttention, EveryOption) {
+  AttentionCase c{.batch = 1, .heads = 2, .queries = 14, .keys = 21, .dim = 16, .value_dim = 24};
+  for (const Rule rule : kRules)
+    for (const Norm norm : kNorms)
+      for (const Feature feature : kFeatures)
+        for (const Rope::Kind kind : kRopeKinds)
+          for (const bool key_mean : {true, false}) {
+            c.options = options_of(rule, norm, feature);
+            c.options.key_mean = key_mean;
+            c.options.q_rope = some_rope(kind, 5);
+            c.options.k_rope = some_rope(kind, 2);
+            c.set_tail(static_cast<int>(++c.seed % 4));
+            check_on_gpu<TypeParam>(c);
+          }
+}
+
+// Queries and keys may turn in different ways, or one side alone; and far from the start, where
+// float32 angles would be off by 0.04.
+TYPED_TEST(GpuAttention, Rotations) {
+  for (const Norm norm : kNorms) {
+    for (const Rope::Kind q_kind : kRopeKinds) {
+      for (const Rope::Kind k_kind : kRopeKinds) {
+        AttentionCase c{.queries = 20, .keys = 150, .dim = 24, .value_dim = 8};
+        c.options.norm = norm;
+        c.options.q_rope = some_rope(q_kind, 100);
+        c.options.k_rope = some_rope(k_kind, 0);
+        check_on_gpu<TypeParam>(c);
+      }
+    }
+    AttentionCase far{.queries = 20, .keys = 30, .dim = 32, .value_dim = 16};
+    far.options.norm = norm;
+    far.options.q_rope = far.options.k_rope = Rope::line(1'000'000);
+    check_on_gpu<TypeParam>(far);
+    far.options.q_rope = far.options.k_rope = Rope::grid(1000, 123'456'789);
+    check_on_gpu<TypeParam>(far);
+    far.options.q_rope = far.options.k_rope = Rope::grid(1, 5);
+    check_on_gpu<TypeParam>(far);
+  }
+}
+
+TYPED_TEST(GpuAttention, LayoutsTailsAndAlignment) {
+  for (const Layout in : input_layouts()) {
+    for (const Layout out : output_layouts()) {
+      const int tail = static_cast<int>(in) % 4;
+      AttentionCase c{
+          .batch = 2, .heads = 2, .queries = 18, .keys = 35, .dim = 24, .value_dim = 16};
+      c.options.norm = kNorms[tail % 3];
+      c.options.q_rope = c.options.k_rope = Rope::grid(6);
+      c.set_tail(tail);
+      c.set_input_layouts(in);
+      c.set_output_layouts(out);
+      c.misalign = static_cast<int>(out) % 2;
+      check_on_gpu<TypeParam>(c);
+    }
+  }
+}
+
+TYPED_TEST(GpuAttention, EachTensorWithItsOwnLayout) {
+  for (int slot = 0; slot < kSlots; ++slot) {
+    for (const Layout layout : output_layouts()) {
+      AttentionCase c{.batch = 2, .heads = 3, .queries = 10, .keys = 9, .dim = 8, .value_dim = 16};
+      c.set_tail(3);
+      c.layouts[slot] = layout;
+      check_on_gpu<TypeParam>(c);
+    }
+  }
+}
+
+TYPED_TEST(GpuAttention, GroupsOfHeads) {
+  for (const int64_t group : {2, 3}) {
+    for (const int64_t queries : {9, 600}) {
+      AttentionCase c{.batch = 2, .heads = 2 * group, .group = group, .queries = queries};
+      c.keys = 300;
+      c.value_dim = 16;
+      c.options.norm = kNorms[group % 3];
+      c.options.q_rope = c.options.k_rope = Rope::line();
+      c.set_tail(static_cast<int>(group));
+      check_on_gpu<TypeParam>(c);
+    }
+  }
+}
+
+TYPED_TEST(GpuAttention, KeyCounts) {
+  for (const int64_t keys : {1, 7, 33, 700}) {
+    AttentionCase c{.batch = 7, .heads = 2, .queries = 6, .keys = keys, .dim = 16, .value_dim = 24};
+    for (int64_t i = 0; i < 7; ++i) c.lengths.key_counts.push_back(1 + i * (keys - 1) / 6);
+    for (const Norm norm : kNorms) {
+      c.options.norm = norm;
+      c.options.q_rope = c.options.k_rope = some_rope(kRopeKinds[keys % 4], 2);
+      c.set_tail(static_cast<int>(keys % 4));
+      check_on_gpu<TypeParam>(c);
+    }
+  }
+}
+
+TYPED_TEST(GpuAttention, PackedSequences) {
+  const std::vector<std::pair<Numbers, Numbers>> lengths{
+      {{4}, {9}},
+      {{1, 17, 64}, {33, 1, 65}},
+      {{5, 1, 700, 1, 30}, {1, 1200, 300, 1, 2}},
+      {Numbers(300, 3), Numbers(300, 2)},  // more than one kernel's arguments hold
+  };
+  for (const auto& [q_lengths, k_lengths] : lengths) {
+    for (const int64_t group : {1, 2}) {
+      AttentionCase c{.heads = 2 * group, .group = group, .dim = 16, .value_dim = 8};
+      c.pack(q_lengths, k_lengths);
+      c.options.norm = kNorms[group];
+      c.options.q_rope = Rope::grid(7, 2);
+      c.options.k_rope = Rope::grid(5);
+      c.set_tail(static_cast<int>(group));
+      check_on_gpu<TypeParam>(c);
+      c.lengths.k_widths.assign(k_lengths.size(), 3);
+      c.lengths.k_widths.back() = 100;
+      check_on_gpu<TypeParam>(c);
+    }
+  }
+}
+
+// The state is in the order that mala/kernels/attention.h documents, so that a backward on another
+// device could take it up; and a small scratch is refused before anything runs.
+TYPED_TEST(GpuAttention, RefusesASmallScratch) {
+  TypeParam element{};
+  const HeadsView<const TypeParam> x{&element, 1, 1, 5, 8, 0, 0, 0, 1};
+  const HeadsView<TypeParam> out = dense_heads(&element, 1, 1, 5, 8);
+  std::vector<float> state(attention_state_size(1, 1, 8, 8));
+  std::vector<std::byte> scratch(8);
+  try {
+    gpu::attention_forward<TypeParam>({x, x, x, {}, {}}, {}, out, state, scratch, nullptr);
+    FAIL() << "it ran";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("gpu::attention_scratch_bytes"), std::string::npos)
+        << e.what();
+  }
+}
+
+AttentionCase split_case() {
+  AttentionCase c{.batch = 2, .heads = 3, .queries = 700, .keys = 2100, .dim = 64, .value_dim = 64};
+  c.options.q_rope = c.options.k_rope = Rope::line();
+  c.set_tail(3);
+  return c;
+}
+
+TYPED_TEST(GpuAttention, SameBitsRunAfterRun) {
+  const AttentionProblem<TypeParam> problem(split_case());
+  const AttentionResults first = run_on_gpu(problem);
+  for (int run = 1; run < 10; ++run) EXPECT_TRUE(same_bits(run_on_gpu(problem), first)) << run;
+}
+
+TYPED_TEST(GpuAttention, SameBitsInAGraphAndOnTwoStreams) {
+  AttentionCase c = split_case();
+  c.lengths.key_counts = {2100, 77};
+  const AttentionProblem<TypeParam> problem(c);
+  const AttentionResults first = run_on_gpu(problem);
+  for (const How how : {How::kStreams, How::kGraph}) {
+    for (const AttentionResults& results : run_often_on_gpu(problem, 2, how))
+      EXPECT_TRUE(same_bits(results, first)) << static_cast<int>(how);
+  }
+}
+
+// Block sums: the error stays where it was at a thousand tokens.
+TYPED_TEST(GpuAttention, AMillionTokens) {
+  AttentionCase c{.queries = 40, .keys = 1'000'000, .dim = 8, .value_dim = 8};
+  c.options.norm = Norm::kBalanced;
+  c.options.q_rope = c.options.k_rope = Rope::line();
+  const AttentionProblem<TypeParam> problem(c);
+  expect_gpu_close<TypeParam>(run_on_gpu(problem, Pass::kForward),
+                              run_reference(problem, Form::kBidirectional, Pass::kForward), c);
+}
+
+}  // namespace
+}  // namespace mala::test
