@@ -110,7 +110,10 @@ std::span<T> elements(const mala_buffer& buffer, const char* name, const char* s
        " bytes; allocate what ", size_from, " says");
   need(is_aligned<T>(buffer.data), name, ".data is ", buffer.data, ", a multiple of ", alignof(T),
        " is needed; take it from malloc");
-  return {static_cast<T*>(buffer.data), static_cast<size_t>(buffer.bytes) / sizeof(T)};
+  const size_t bytes = static_cast<size_t>(buffer.bytes);
+  need(bytes % sizeof(T) == 0, name, ".bytes is ", bytes, ", a multiple of ", sizeof(T),
+       " is needed; ask ", size_from, " for the size");
+  return {static_cast<T*>(buffer.data), bytes / sizeof(T)};
 }
 
 std::span<const int64_t> integers(const mala_integers& list, const char* name);

@@ -12,11 +12,6 @@ namespace {
 
 constexpr int64_t kMostTokens = int64_t{1} << 40;
 
-int64_t sequences_of(const Lengths& lengths, int64_t batch) {
-  const int64_t packed = static_cast<int64_t>(lengths.q_offsets.size()) - 1;
-  return packed > 0 ? packed : batch;
-}
-
 // A state has both its halves, or neither.
 template <class Sums, class Counts>
 void check_state(const char* where, const char* name, const Sums& sums, const Counts& counts,
@@ -38,6 +33,18 @@ void check_counts(const char* where, std::span<const int64_t> counts) {
   }
 }
 
+// Sums under a count of 0 would be taken for keys that do not exist.
+void check_beginnings(const char* where, std::span<const double> sums,
+                      std::span<const int64_t> counts) {
+  const size_t size = counts.empty() ? 0 : sums.size() / counts.size();
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] != 0) continue;
+    const std::span<const double> own = sums.subspan(i * size, size);
+    check(std::ranges::all_of(own, [](double x) { return x == 0; }), where, "count ", i,
+          " of the state is 0, but its sums are not; to begin anew, set both to 0");
+  }
+}
+
 // A table has a row for every token of the text so far.
 void check_table_rows(const char* where, const char* name, const Rope& rope, int64_t tokens) {
   check(rope.kind != Rope::Kind::kTable || rope.table_rows >= tokens, where, name,
@@ -49,7 +56,7 @@ template <typename T>
 int64_t longest_text(const AttentionInputs<T>& tokens, std::span<const int64_t> counts) {
   const std::span<const int64_t> offsets = tokens.lengths.q_offsets;
   int64_t most = 0;
-  const int64_t sequences = sequences_of(tokens.lengths, tokens.q.batch);
+  const int64_t sequences = sequences_of(tokens.lengths.q_offsets, tokens.q.batch);
   for (int64_t i = 0; i < sequences; ++i) {
     const int64_t own = offsets.empty() ? tokens.q.tokens : offsets[i + 1] - offsets[i];
     most = std::max(most, own + (counts.empty() ? 0 : counts[i]));
@@ -57,10 +64,10 @@ int64_t longest_text(const AttentionInputs<T>& tokens, std::span<const int64_t> 
   return most;
 }
 
-// Everything about tokens and counts; the lengths of keys are those of queries.
+// Everything but the state; the lengths of keys are those of queries.
 template <typename T>
 void check_tokens(const char* where, const AttentionInputs<T>& tokens,
-                  const AttentionOptions& options, std::span<const int64_t> counts) {
+                  const AttentionOptions& options) {
   AttentionInputs<T> full = tokens;
   Lengths& lengths = full.lengths;
   if (lengths.k_offsets.empty()) lengths.k_offsets = lengths.q_offsets;
@@ -70,6 +77,12 @@ void check_tokens(const char* where, const AttentionInputs<T>& tokens,
   check(std::ranges::equal(lengths.q_offsets, lengths.k_offsets), where,
         "k_offsets differ from q_offsets; a causal call has a key for each query: leave k_offsets "
         "out");
+}
+
+// The tokens with those that the state has seen before them.
+template <typename T>
+void check_texts(const char* where, const AttentionInputs<T>& tokens,
+                 const AttentionOptions& options, std::span<const int64_t> counts) {
   check_counts(where, counts);
   const int64_t text = longest_text(tokens, counts);
   check_table_rows(where, "q_rope", options.q_rope, text);
@@ -78,23 +91,24 @@ void check_tokens(const char* where, const AttentionInputs<T>& tokens,
 
 template <typename T>
 int64_t state_size(const AttentionInputs<T>& tokens) {
-  return attention_state_size(sequences_of(tokens.lengths, tokens.q.batch), tokens.k.heads,
-                              tokens.q.dim, tokens.v.dim);
+  return attention_state_size(sequences_of(tokens.lengths.q_offsets, tokens.q.batch),
+                              tokens.k.heads, tokens.q.dim, tokens.v.dim);
 }
 
 template <typename T>
 void check_causal(const char* where, const CausalInputs<T>& inputs,
                   const AttentionOptions& options) {
-  check_tokens(where, inputs.tokens, options, {});  // so that the sizes below make sense
+  check_tokens(where, inputs.tokens, options);
   check_state(where, "before", inputs.before.sums, inputs.before.counts,
-              sequences_of(inputs.tokens.lengths, inputs.tokens.q.batch),
+              sequences_of(inputs.tokens.lengths.q_offsets, inputs.tokens.q.batch),
               state_size(inputs.tokens));
-  check_tokens(where, inputs.tokens, options, inputs.before.counts);
+  check_texts(where, inputs.tokens, options, inputs.before.counts);
+  check_beginnings(where, inputs.before.sums, inputs.before.counts);
 }
 
-void check_scratch(const char* where, std::span<std::byte> scratch, int64_t needed) {
-  check_size(where, "scratch (in bytes)", static_cast<int64_t>(scratch.size()), needed,
-             "ask for its size after setting the number of threads");
+void check_scratch(const char* where, std::span<std::byte> scratch, int64_t needed,
+                   const char* to_try) {
+  check_size(where, "scratch (in bytes)", static_cast<int64_t>(scratch.size()), needed, to_try);
 }
 
 template <typename T>
@@ -117,9 +131,9 @@ void check_state_apart(const char* where, const CausalState& before, const Causa
        {"the sums of the state after", std::as_bytes(after.sums)},
        {"the counts of the state after", std::as_bytes(after.counts)},
        {"the sums of the state before",
-        in_place ? std::span<const std::byte>() : std::as_bytes(before.sums)},
+        in_place ? std::span<const std::byte>() : std::as_bytes(before.sums), true},
        {"the counts of the state before",
-        counts_in_place ? std::span<const std::byte>() : std::as_bytes(before.counts)}},
+        counts_in_place ? std::span<const std::byte>() : std::as_bytes(before.counts), true}},
       tensors);
 }
 
@@ -147,8 +161,9 @@ void causal_forward(const CausalInputs<T>& inputs, const AttentionOptions& optio
   check_causal(kWhere, inputs, options);
   check_output(kWhere, "out", out, tokens.q, tokens.v.dim);
   check_state(kWhere, "after", after.sums, after.counts,
-              sequences_of(tokens.lengths, tokens.q.batch), state_size(tokens));
-  check_scratch(kWhere, scratch, cpu::causal_forward_scratch_bytes(inputs, options));
+              sequences_of(tokens.lengths.q_offsets, tokens.q.batch), state_size(tokens));
+  check_scratch(kWhere, scratch, cpu::causal_forward_scratch_bytes(inputs, options),
+                "ask causal_forward_scratch_bytes after setting the number of threads");
   const std::array read = inputs_of(tokens);
   check_all_apart<T>(kWhere, std::array{Named<T>{"out", out}}, read);
   const std::array written{Named<const T>{"out", out}};
@@ -172,7 +187,8 @@ void causal_backward(const CausalInputs<T>& inputs, const AttentionOptions& opti
     check_state_size(kWhere, "the gradient of the state before",
                      static_cast<int64_t>(to.before.size()), state_size(tokens));
   }
-  check_scratch(kWhere, scratch, cpu::causal_backward_scratch_bytes(inputs, options));
+  check_scratch(kWhere, scratch, cpu::causal_backward_scratch_bytes(inputs, options),
+                "ask causal_backward_scratch_bytes after setting the number of threads");
   const AttentionGradients<T>& gradients = to.tokens;
   check_output(kWhere, "gradient of q", gradients.q, tokens.q, tokens.q.dim);
   check_output(kWhere, "gradient of k", gradients.k, tokens.k, tokens.k.dim);
@@ -188,12 +204,14 @@ void causal_backward(const CausalInputs<T>& inputs, const AttentionOptions& opti
   check_all_apart<T>(kWhere, outputs, read);
   check_all_apart<T>(kWhere, outputs, also_read);
   const auto written = read_only(outputs);
-  check_buffers_apart<T>(kWhere,
-                         {{"scratch", scratch},
-                          {"the gradient of the state before", std::as_bytes(to.before)},
-                          {"the gradient of the state after", std::as_bytes(from.after)},
-                          {"the sums of the state before", std::as_bytes(inputs.before.sums)}},
-                         {read, also_read, written});
+  check_buffers_apart<T>(
+      kWhere,
+      {{"scratch", scratch},
+       {"the gradient of the state before", std::as_bytes(to.before)},
+       {"the gradient of the state after", std::as_bytes(from.after), true},
+       {"the sums of the state before", std::as_bytes(inputs.before.sums), true},
+       {"the counts of the state before", std::as_bytes(inputs.before.counts), true}},
+      {read, also_read, written});
   cpu::causal_backward(inputs, options, from, to, scratch);
 }
 
@@ -202,15 +220,17 @@ void causal_step(const AttentionInputs<T>& token, const AttentionOptions& option
                  const CausalStateAfter& state) {
   constexpr const char* kWhere = "causal_step";
   const Lengths& lengths = token.lengths;
-  check(lengths.key_counts.empty() && lengths.q_offsets.empty() && lengths.k_offsets.empty(),
-        kWhere, "a step came with key counts or offsets; it takes one token of each sequence: use ",
-        "causal_forward");
-  check_tokens(kWhere, token, options, {});
+  check(lengths.key_counts.empty() && lengths.q_offsets.empty() && lengths.k_offsets.empty() &&
+            lengths.q_widths.empty() && lengths.k_widths.empty(),
+        kWhere, "a step came with key counts, offsets or widths; it takes one token of each ",
+        "sequence: use causal_forward");
+  check_tokens(kWhere, token, options);
   check(token.q.tokens == 1, kWhere, "q has ", token.q.tokens,
         " tokens; a step takes one of each sequence: use causal_forward for more");
   check(!state.sums.empty(), kWhere, "there is no state; begin with sums and counts of 0");
   check_state(kWhere, "in place", state.sums, state.counts, token.q.batch, state_size(token));
-  check_tokens(kWhere, token, options, state.counts);
+  check_texts(kWhere, token, options, state.counts);
+  check_beginnings(kWhere, state.sums, state.counts);
   check_output(kWhere, "out", out, token.q, token.v.dim);
   const std::array read = inputs_of(token);
   check_all_apart<T>(kWhere, std::array{Named<T>{"out", out}}, read);

@@ -33,7 +33,8 @@ struct CausalInputs {
   CausalState before = {};
 };
 
-// Bytes of scratch: forward's grows with the workers alone, backward's with N as well.
+// Bytes of scratch: forward's does not grow with the tokens beyond a bound of some 32 states,
+// backward's does, by four numbers for each token and query head. Throw as the calls do.
 template <typename T>
 int64_t causal_forward_scratch_bytes(const CausalInputs<T>& inputs,
                                      const AttentionOptions& options);
@@ -61,6 +62,7 @@ struct CausalInputGradients {
   std::span<double> before = {};
 };
 
+// Throws as forward does. Outputs may overlap nothing else.
 template <typename T>
 void causal_backward(const CausalInputs<T>& inputs, const AttentionOptions& options,
                      const CausalOutputGradients<T>& from, const CausalInputGradients<T>& to,
@@ -68,7 +70,7 @@ void causal_backward(const CausalInputs<T>& inputs, const AttentionOptions& opti
 
 // One token for each of B sequences, whose states are brought up to date in place: what
 // causal_forward does for N = 1, at the speed at which the states can be read and written. The
-// inputs have no lengths and no `before`.
+// inputs have no lengths. Throws as forward does.
 template <typename T>
 void causal_step(const AttentionInputs<T>& token, const AttentionOptions& options, HeadsView<T> out,
                  const CausalStateAfter& state);

@@ -31,6 +31,7 @@ std::array<Named<const T>, kCount> read_only(const std::array<Named<T>, kCount>&
 struct NamedBuffer {
   const char* name;
   std::span<const std::byte> bytes;
+  bool only_read = false;
 };
 
 // How many sequences there are: those that are packed, or the batch entries.
@@ -73,7 +74,8 @@ void check_tail_gradient(const char* where, const char* name, const HeadsView<T>
 template <typename T>
 void check_all_apart(const char* where, Tensors<T> outputs, Tensors<const T> inputs);
 
-// The buffers share no byte with each other, nor with a tensor or the gaps between its elements.
+// The buffers share no byte with a tensor or the gaps between its elements, nor with each other,
+// unless both are only read.
 template <typename T>
 void check_buffers_apart(const char* where, std::initializer_list<NamedBuffer> buffers,
                          std::initializer_list<Tensors<const T>> tensors);

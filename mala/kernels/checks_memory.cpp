@@ -30,12 +30,14 @@ void check_buffers_apart(const char* where, std::initializer_list<NamedBuffer> b
           other, "; give it a buffer of its own");
   };
   for (const NamedBuffer& buffer : buffers) {
+    if (buffer.bytes.empty()) continue;
     for (const Tensors<const T>& some : tensors) {
       for (const auto& [name, view] : some) {
         if (view.data) check_apart(buffer, name, byte_range(footprint(view)));
       }
     }
     for (const NamedBuffer* other = buffers.begin(); other != &buffer; ++other) {
+      if (other->bytes.empty() || (buffer.only_read && other->only_read)) continue;
       check_apart(buffer, other->name, range_of(other->bytes));
     }
   }

@@ -9,7 +9,9 @@
 //   keys_backward    dstate          -> dk, dv
 //
 // With one caller this is attention_forward and attention_backward. Positions of RoPE go on from
-// caller to caller by the offsets of the options.
+// caller to caller by the offsets of the options. Where a caller has no keys of some sequence, it
+// leaves that sequence out of its own call and adds nothing for it. All throw mala::Error before
+// anything is written, and outputs may overlap nothing else.
 #pragma once
 
 #include "mala/kernels/attention.h"

@@ -2,6 +2,7 @@
 #include "mala/ops/attention.h"
 
 #include "mala/ops/calls.h"
+#include "mala/ops/lengths.h"
 #include "mala/ops/options.h"
 
 namespace mala::ops {
@@ -27,12 +28,6 @@ RopePairArguments ropes_of(const AttentionArguments& arguments) {
           .rope_offset = c10::fromIntArrayRefSlow(arguments.rope_offset),
           .grid_width = c10::fromIntArrayRefSlow(arguments.grid_width),
           .rope_table = at::TensorList(arguments.rope_table)};
-}
-
-// side: 0 for q, 1 for k.
-std::optional<Tensor> widths_of(const AttentionArguments& arguments, int64_t side) {
-  const std::optional<Tensor>& widths = arguments.grid_widths;
-  return widths && widths->dim() == 2 ? widths->select(1, side) : widths;
 }
 
 AttentionCall call_of(const Tensor& q, const Tensor& k, const Tensor& v,
@@ -92,7 +87,7 @@ Tensor attention_keys(const Tensor& k, const Tensor& v, const AttentionArguments
                                 .rope = ropes_of(arguments).side(1),
                                 .key_lengths = arguments.key_lengths,
                                 .cu_seqlens_k = arguments.cu_seqlens_k,
-                                .grid_widths = widths_of(arguments, 1)});
+                                .grid_widths = widths_of(arguments.grid_widths, 1)});
 }
 
 Tensor attention_queries(const Tensor& q, const Tensor& state, const Tensor& key_lengths,
@@ -104,7 +99,7 @@ Tensor attention_queries(const Tensor& q, const Tensor& state, const Tensor& key
                                    .weights = weights_of(arguments),
                                    .rope = ropes_of(arguments).side(0),
                                    .cu_seqlens_q = arguments.cu_seqlens_q,
-                                   .grid_widths = widths_of(arguments, 0)});
+                                   .grid_widths = widths_of(arguments.grid_widths, 0)});
 }
 
 }  // namespace mala::ops

@@ -30,9 +30,10 @@ void check_total_state(const char* where, const QueriesCall& call) {
               ", (sequences, heads of k, D * E + 2 * D + E): pass the sum of what attention_keys ",
               "returned");
   const c10::SymInt dim = q.sym_size(3), value_dim = call.value_dim();
-  TORCH_SYM_CHECK((dim * value_dim + dim * 2 + value_dim).sym_eq(state.sym_size(2)), "[", where,
-                  "] state has sizes ", state.sym_sizes(), ", the last of which is no ",
-                  "D * E + 2 * D + E for D = ", dim, ", the head size of q; pass the sum of what ",
+  const c10::SymBool same_size = (dim * value_dim + dim * 2 + value_dim).sym_eq(state.sym_size(2));
+  TORCH_SYM_CHECK(same_size.sym_and(value_dim.sym_ge(8)), "[", where, "] state has sizes ",
+                  state.sym_sizes(), ", the last of which is no D * E + 2 * D + E for D = ", dim,
+                  ", the head size of q, and an E of 8 or more; pass the sum of what ",
                   "attention_keys returned for keys of that size");
   TORCH_SYM_CHECK(state.sym_size(0).sym_eq(call.sequences()), "[", where, "] state has sizes ",
                   state.sym_sizes(), " but q has ", call.sequences(),

@@ -24,10 +24,10 @@ variable_list asked_gradients(AutogradContext* context, const InputGradients& gr
   return asked;
 }
 
-void refuse_second_derivative() {
-  TORCH_CHECK(false, "[mala::attention_backward] a gradient of the gradient was asked for, but ",
-              "only first derivatives are computed; call backward without create_graph, or ",
-              "write this attention with torch operators");
+void refuse_second_derivative(const char* name) {
+  TORCH_CHECK(false, "[mala::", name, "] a gradient of the gradient was asked for, but only first ",
+              "derivatives are computed; call backward without create_graph, or write this ",
+              "attention with torch operators");
 }
 
 }  // namespace mala::ops

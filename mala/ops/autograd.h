@@ -24,7 +24,8 @@ using InputGradients = std::vector<std::pair<std::optional<Tensor>, Tensor>>;
 variable_list asked_gradients(AutogradContext* context, const InputGradients& gradients,
                               size_t others);
 
-[[noreturn]] void refuse_second_derivative();
+// `name` is that of the backward operator.
+[[noreturn]] void refuse_second_derivative(const char* name);
 
 // Lets a backward operator run with create_graph=True and speaks up where its own gradient is asked
 // for.
@@ -36,7 +37,7 @@ struct OnceDifferentiable : Function<OnceDifferentiable<Call>> {
   }
 
   static variable_list backward(AutogradContext*, const variable_list&) {
-    refuse_second_derivative();
+    refuse_second_derivative(Call::kName);
   }
 };
 

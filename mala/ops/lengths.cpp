@@ -69,11 +69,6 @@ void check_widths(const char* where, const Tensor& widths, const Tokens& tokens,
                   widths.sym_size(0), " rows for ", sequences, " images; it needs one for each");
 }
 
-// side: 0 for q, 1 for k.
-std::vector<int64_t> widths_of(const std::optional<Tensor>& widths, int64_t side) {
-  return numbers(widths && widths->dim() == 2 ? widths->select(1, side) : widths);
-}
-
 }  // namespace
 
 void check_lengths(const char* where, const AttentionCall& call) {
@@ -111,6 +106,10 @@ void check_lengths(const char* where, const QueriesCall& call) {
   if (call.grid_widths) check_widths(where, *call.grid_widths, tokens, call.sequences(), false);
 }
 
+std::optional<Tensor> widths_of(const std::optional<Tensor>& widths, int64_t side) {
+  return widths && widths->dim() == 2 ? widths->select(1, side) : widths;
+}
+
 std::vector<int64_t> numbers(const std::optional<Tensor>& x) {
   if (!x) return {};
   const Tensor dense = x->to(at::kLong).contiguous();
@@ -122,8 +121,8 @@ KernelLengths::KernelLengths(const AttentionCall& call)
     : key_counts_(numbers(call.lengths.key_lengths)),
       q_offsets_(numbers(call.lengths.cu_seqlens_q)),
       k_offsets_(numbers(call.lengths.cu_seqlens_k)),
-      q_widths_(widths_of(call.lengths.grid_widths, 0)),
-      k_widths_(widths_of(call.lengths.grid_widths, 1)) {}
+      q_widths_(numbers(widths_of(call.lengths.grid_widths, 0))),
+      k_widths_(numbers(widths_of(call.lengths.grid_widths, 1))) {}
 
 KernelLengths::KernelLengths(const KeysCall& call)
     : key_counts_(numbers(call.key_lengths)),

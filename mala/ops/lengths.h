@@ -19,6 +19,9 @@ void check_lengths(const char* where, const QueriesCall& call);
 // As check_lengths, of a causal call: cu_seqlens_q alone is enough.
 void check_causal_lengths(const char* where, const AttentionCall& call);
 
+// Of grid_widths, those of one side: 0 for q, 1 for k.
+std::optional<Tensor> widths_of(const std::optional<Tensor>& widths, int64_t side);
+
 // The numbers of a tensor of integers, with memory; none where it is absent.
 std::vector<int64_t> numbers(const std::optional<Tensor>& x);
 

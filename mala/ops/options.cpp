@@ -73,6 +73,8 @@ void check_table(const char* where, const Tensor& cos, const Tensor& sin, const 
     TORCH_CHECK(table.dim() == 2 && table.sym_size(1) * 2 == x.sym_size(3), "[", where,
                 "] rope_table has sizes ", table.sym_sizes(),
                 "; it must be (tokens, D / 2) with D = ", x.sym_size(3));
+    TORCH_SYM_CHECK(table.sym_size(0).sym_ge(1), "[", where, "] rope_table has sizes ",
+                    table.sym_sizes(), "; it needs a row for each token");
     TORCH_CHECK(table.sym_stride(1) == 1, "[", where, "] rope_table has strides ",
                 table.sym_strides(), "; its last must be 1: call .contiguous() on it");
   }

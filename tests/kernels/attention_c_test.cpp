@@ -245,6 +245,18 @@ TEST(AttentionC, RefusesPointersThatAreNotAligned) {
   EXPECT_TRUE(std::strstr(mala_last_error(), "a multiple of 4 is needed")) << mala_last_error();
 }
 
+TEST(AttentionC, RefusesBuffersOfNoWholeNumberOfElements) {
+  Call<float> call;
+  const mala_tensor out = call.out_tensor();
+  mala_buffer state = call.state_buffer();
+  state.bytes += 2;
+  EXPECT_EQ(mala_attention_forward(&call.inputs, &call.options, &out, state, call.scratch_buffer()),
+            MALA_INVALID_ARGUMENT);
+  EXPECT_EQ(mala_last_error(),
+            str("[mala_attention_forward] state.bytes is ", state.bytes,
+                ", a multiple of 4 is needed; ask mala_attention_state_bytes for the size"));
+}
+
 // What the C++ entry refuses comes back under the name of the C function, not of the C++ one.
 TEST(AttentionC, NamesTheFunctionThatWasCalled) {
   Call<float> call;

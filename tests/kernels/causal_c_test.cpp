@@ -266,6 +266,47 @@ TEST(CausalC, RefusesStatesThatDoNotFit) {
   expect_refused([](Wrong& x) { x.forward_scratch.clear(); }, "scratch (in bytes) has 0");
 }
 
+TEST(CausalC, RefusesStatesOfNoWholeNumberOfElements) {
+  CausalCall<float> call;
+  const mala_tensor out = call.tokens.out_tensor();
+  const mala_causal_state before = call.before.c(), after = call.after.c();
+  const mala_buffer scratch = call.bytes_of(call.forward_scratch);
+  const auto forward = [&](const mala_causal_state& from, const mala_causal_state& to) {
+    return mala_causal_forward(&call.tokens.inputs, &call.tokens.options, &from, &out, &to,
+                               scratch);
+  };
+  const std::string advice = ", a multiple of 8 is needed; ask mala_causal_state_bytes";
+  mala_causal_state odd = before;
+  odd.sums.bytes += 7;
+  EXPECT_EQ(forward(odd, after), MALA_INVALID_ARGUMENT);
+  EXPECT_TRUE(says("[mala_causal_forward] before.sums.bytes is 8071" + advice))
+      << mala_last_error();
+  odd = after;
+  odd.counts.bytes -= 1;
+  EXPECT_EQ(forward(before, odd), MALA_INVALID_ARGUMENT);
+  EXPECT_TRUE(says("[mala_causal_forward] after.counts.bytes is 15" + advice)) << mala_last_error();
+  EXPECT_EQ(forward(before, after), MALA_OK) << mala_last_error();
+}
+
+// A step must be refused with these lengths, and leave the state as it was.
+void expect_step_refused(mala_integers mala_attention_inputs::*list,
+                         const std::vector<int64_t>& numbers) {
+  CausalCall<float> call({.queries = 1, .keys = 1});
+  const State before = call.before;
+  call.tokens.inputs.*list = Call<float>::integers(numbers);
+  EXPECT_EQ(call.step(), MALA_INVALID_ARGUMENT);
+  EXPECT_TRUE(says("[mala_causal_step] a step came with")) << mala_last_error();
+  EXPECT_EQ(call.before, before);
+}
+
+TEST(CausalC, StepsTakeNoLengths) {
+  expect_step_refused(&mala_attention_inputs::key_counts, {1, 1});
+  expect_step_refused(&mala_attention_inputs::q_offsets, {0, 1});
+  expect_step_refused(&mala_attention_inputs::k_offsets, {0, 1});
+  expect_step_refused(&mala_attention_inputs::q_widths, {1, 1});
+  expect_step_refused(&mala_attention_inputs::k_widths, {1, 1});
+}
+
 TEST(CausalC, RefusesNullPointersInEveryPlace) {
   CausalCall<float> call;
   const mala_attention_inputs* in = &call.tokens.inputs;

@@ -59,7 +59,7 @@ TEST_P(CausalRobustness, SameBitsForAnyThreadsRunAfterRun) {
         c.tokens.options.norm = norm;
         const CausalProblem<float> problem(c);
         const CausalResults first = run_kernels(problem);
-        for (const int64_t threads : {1, 2, 3, 5}) {
+        for (const int64_t threads : {1, 2, 5}) {
           const ThreadCount scope(threads);
           EXPECT_TRUE(same_bits(run_kernels(problem), first))
               << threads << " threads, " << describe(c);
@@ -151,17 +151,23 @@ std::vector<double> rows_of(const std::vector<double>& x, int64_t tokens, int64_
   return rows;
 }
 
+// Other numbers, and what is none: zero times NaN would give it away.
+float other_number(int64_t token) {
+  return token % 2 ? 70 : std::numeric_limits<float>::quiet_NaN();
+}
+
 // Tokens from the cut on hold other numbers: what comes before stays as it was, bit by bit.
 TEST_P(CausalRobustness, NoTokenSeesTheFuture) {
   constexpr int64_t kTokens = 140;
   const CausalCase c = some_case(1, kTokens, 16, 24);
   const CausalResults expected = run_kernels(CausalProblem<float>(c));
-  for (const int64_t cut : {1, 17, 63, 64, 65, 100, 139}) {
+  for (const int64_t cut : {1, 7, 17, 31, 63, 64, 65, 100, 139}) {
     CausalProblem<float> changed(c);
     AttentionProblem<float>& x = changed.tokens;
     for (Tensor<float>* tensor : {&x.q, &x.k, &x.v, &x.local, &x.gate})
       for (int64_t h = 0; h < tensor->shape().heads; ++h)
-        for (int64_t t = cut; t < kTokens; ++t) tensor->view().head(0, h).at(t, t % 16) = 70;
+        for (int64_t t = cut; t < kTokens; ++t)
+          tensor->view().head(0, h).at(t, t % 16) = other_number(t);
     auto before = [&](const CausalResults& all) {
       return rows_of(all.tokens.out, kTokens, 24, 0, cut);
     };
@@ -175,11 +181,11 @@ TEST_P(CausalRobustness, NoKeyHearsOfThePast) {
   constexpr int64_t kTokens = 140;
   const CausalCase c = some_case(1, kTokens, 16, 24);
   const CausalResults expected = run_kernels(CausalProblem<float>(c));
-  for (const int64_t cut : {1, 17, 63, 64, 65, 100, 139}) {
+  for (const int64_t cut : {1, 7, 17, 31, 63, 64, 65, 100, 139}) {
     CausalProblem<float> changed(c);
     Tensor<float>& g = changed.tokens.out_gradient;
     for (int64_t h = 0; h < g.shape().heads; ++h)
-      for (int64_t t = 0; t < cut; ++t) g.view().head(0, h).at(t, t % 24) = 70;
+      for (int64_t t = 0; t < cut; ++t) g.view().head(0, h).at(t, t % 24) = other_number(t);
     const CausalResults results = run_kernels(changed);
     for (const auto& [part, dim] :
          {std::pair(&AttentionResults::q, 16), std::pair(&AttentionResults::k, 16),
@@ -309,7 +315,7 @@ TEST_P(CausalRobustness, DecodingAMillionTokensKeepsItsDigits) {
 
 // The sums over queries that backward makes, over all tokens of a long text.
 TEST_P(CausalRobustness, ManyTokensCostNoDigitsBackward) {
-  CausalCase c = long_case(kSanitized ? 3'000 : 60'000, Norm::kBalanced);
+  CausalCase c = long_case(kSanitized ? 3'000 : 30'000, Norm::kBalanced);
   c.before = {5};
   CausalProblem<float> problem(c);
   problem.tokens.out_gradient.fill(1);  // so that the sums grow with every query

@@ -225,7 +225,7 @@ TEST(SplitC, RefusesWhatDoesNotFit) {
   expect_says(call.sum_keys(), "[mala_keys_forward] state has 1007 numbers but 1008");
   call.state.push_back(0);
   call.whole.shape.kv_heads = 2;
-  expect_says(call.apply(), "[mala_queries_forward] ");
+  expect_says(call.apply(), "[mala_queries_forward] the state has 2 heads but q has 3");
   EXPECT_EQ(call.whole.out, out);
   call.keys.v.sizes[2] = 6;
   expect_says(call.sum_keys(), "[mala_keys_forward] v has 6 tokens but k has 7");

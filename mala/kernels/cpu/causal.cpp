@@ -83,15 +83,15 @@ class CausalCall {
   void backward(const CausalOutputGradients<T>& from, const CausalInputGradients<T>& to) const {
     clear_uncounted(plan_, keys_, to.tokens);
     sum_parts();
-    if (split()) {
+    if (few_units()) {
       for_each_part([&](const Part& part, int64_t worker) {
         query_gradients(part, start_part(part, worker), from, to, worker);
       });
       add_gradients_from_the_end(from);
     }
     for_each_part([&](const Part& part, int64_t worker) {
-      const int64_t slot = split() ? slot_of(part) : worker;
-      if (!split()) {
+      const int64_t slot = few_units() ? slot_of(part) : worker;
+      if (!few_units()) {
         query_gradients(part, start_part(part, worker), from, to, worker);
         start_gradients(gradient_after(from, part.unit), centre(part.unit), plan_.layout,
                         space_.gradients_in(slot));
@@ -126,7 +126,7 @@ class CausalCall {
         std::clamp<int64_t>(longest / kLeastTokens, 1, kMostParts / plan_.units());
     return divide_up(divide_up(longest, parts), kBlock) * kBlock;
   }
-  bool split() const { return plan_.units() < kEnoughUnits; }
+  bool few_units() const { return plan_.units() < kEnoughUnits; }
   int64_t parts_in(int64_t unit) const { return divide_up(tokens_in(unit), part_tokens_); }
   bool is_last(const Part& part) const { return part.index == parts_in(part.unit) - 1; }
   Span span_of(const Part& part) const {
@@ -143,7 +143,7 @@ class CausalCall {
   }
 
   typename CausalWorkspace<C>::Sizes sizes(Direction direction) const {
-    const int64_t slots = split() ? first_slot(plan_.units()) : max_workers();
+    const int64_t slots = few_units() ? first_slot(plan_.units()) : max_workers();
     const bool backward = direction == Direction::kBackward;
     return {.sums = slots,
             .gradients = backward ? slots : 0,
@@ -154,9 +154,9 @@ class CausalCall {
   // body(part, worker) for all parts.
   template <class Body>
   void for_each_part(Body body) const {
-    const int64_t parts = split() ? first_slot(plan_.units()) : plan_.units();
+    const int64_t parts = few_units() ? first_slot(plan_.units()) : plan_.units();
     parallel_for(parts, [&](int64_t index, int64_t worker) {
-      Part part{split() ? 0 : index, split() ? index : 0};
+      Part part{few_units() ? 0 : index, few_units() ? index : 0};
       while (part.index >= parts_in(part.unit)) part.index -= parts_in(part.unit++);
       body(part, worker);
     });
@@ -171,38 +171,30 @@ class CausalCall {
   const double* state_before(int64_t unit) const {
     return before_.sums.empty() ? nullptr : before_.sums.data() + unit * state_size();
   }
-  static const double* gradient_of(std::span<const double> after, int64_t offset) {
-    return after.empty() ? nullptr : after.data() + offset;
-  }
   const double* gradient_after(const CausalOutputGradients<T>& from, int64_t unit) const {
-    return gradient_of(from.after, unit * state_size());
+    return from.after.empty() ? nullptr : from.after.data() + unit * state_size();
   }
 
   bool centred() const { return weighting_.norm == Norm::kBalanced; }
   const C* centre(int64_t unit) const { return centred() ? space_.centre_of(unit) : nullptr; }
 
-  // About the mean of the keys before, or else about the first value, which every token sees: so
-  // that what is wrong with a later value stays with the tokens that see it.
+  // About the mean of the keys before. A text that begins here has none that all tokens see: the
+  // sweeps find their own.
   void choose_centre(int64_t unit) const {
     if (!centred()) return;
     const StateLayout& layout = plan_.layout;
     C* to = space_.centre_of(unit);
     std::fill_n(to, layout.value_pad(), C(0));
     const int64_t count = count_before(plan_.sequence(unit));
-    const MatrixView<const T> values = of_keys(tokens_.v, unit);
-    for (int64_t j = 0; j < layout.value_dim; ++j) {
-      if (count == 0) {
-        to[j] = to_float(values.at(0, j));
-      } else {
-        const double sum = state_before(unit)[state_size() - layout.value_dim + j];
-        to[j] = static_cast<C>(sum / static_cast<double>(count));
-      }
+    for (int64_t j = 0; count > 0 && j < layout.value_dim; ++j) {
+      const double sum = state_before(unit)[state_size() - layout.value_dim + j];
+      to[j] = static_cast<C>(sum / static_cast<double>(count));
     }
   }
 
   // Where units are split: leaves in each part's slot the sums before it.
   void sum_parts() const {
-    if (!split()) return;
+    if (!few_units()) return;
     parallel_for(plan_.units(), [&](int64_t unit, int64_t) { choose_centre(unit); });
     for_each_part([&](const Part& part, int64_t worker) {
       if (is_last(part)) return;
@@ -219,7 +211,7 @@ class CausalCall {
 
   // The slot that holds the sums before the part.
   int64_t start_part(const Part& part, int64_t worker) const {
-    if (split()) return slot_of(part);
+    if (few_units()) return slot_of(part);
     choose_centre(part.unit);
     start_sums(state_before(part.unit), count_before(plan_.sequence(part.unit)), centre(part.unit),
                plan_.layout, space_.sums_in(worker));
@@ -280,7 +272,7 @@ class CausalCall {
 
   void query_gradients(const Part& part, int64_t slot, const CausalOutputGradients<T>& from,
                        const CausalInputGradients<T>& to, int64_t worker) const {
-    const bool wanted = split() && part.index > 0;
+    const bool wanted = few_units() && part.index > 0;
     kernels_.query_gradients(
         {.keys = keys(part),
          .queries = queries(part),

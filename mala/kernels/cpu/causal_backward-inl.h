@@ -135,6 +135,10 @@ class CausalQueryGradientPass {
     size_dim_.rows = size_value_.rows = block.count;
     keys_.begin_block(block);
     transpose_products(keys_.products, layout_, tiles_.transposed);
+    turn_to_columns(keys_.values, keys_.count, layout_.value_dim, tiles_.value_columns);
+    if (task_.queries.gate.first.data) {
+      turn_to_columns(keys_.rotated, keys_.count, layout_.dim, tiles_.dim_columns);
+    }
     for (int64_t member = 0; member < task_.queries.group; ++member) {
       run_member(block, member, next);
     }
@@ -168,7 +172,6 @@ class CausalQueryGradientPass {
   // The gate's gradient needs the attention itself, which is computed again.
   HWY_INLINE void write_gate_gradient(Span block, int64_t member, const Features<T>& features,
                                       Prefetch& next) {
-    turn_to_columns(keys_.rotated, keys_.count, layout_.dim, tiles_.dim_columns);
     compute_products(read_only(features.rotated), keys_, block.count, tiles_, tiles_.attention,
                      next);
     const Rows<T> attention{tiles_.attention, layout_.value_pad()};
@@ -195,10 +198,8 @@ class CausalQueryGradientPass {
     const int64_t count = size_dim_.rows;
     multiply(gradient, Right<T>{tiles_.transposed, layout_.dim_pad()},
              {count, layout_.dim_pad(), layout_.value_dim}, tiles_.d_features, next);
-    turn_to_columns(keys_.values, keys_.count, layout_.value_dim, tiles_.value_columns);
     multiply(gradient, Right<T>{tiles_.value_columns, kBlock}, {count, kBlock, layout_.value_dim},
              tiles_.scores, next);
-    keep_lower(tiles_.scores, keys_.count);
     add_triangular<UpToDiagonal>(tiles_.scores, Right<T>{keys_.rotated.data, keys_.rotated.stride},
                                  {count, layout_.dim_pad(), keys_.count}, tiles_.d_features, next);
   }
@@ -371,13 +372,11 @@ class CausalKeyGradientPass {
     turn_to_columns(weighted, count, layout_.value_dim, tiles_.value_columns);
     multiply(values_, Right<T>{tiles_.value_columns, kBlock}, {kept_, kBlock, layout_.value_dim},
              tiles_.scores, none);
-    keep_upper(tiles_.scores);
     add_triangular<FromDiagonal>(tiles_.scores, Right<T>{queries.data, queries.stride},
                                  {kept_, layout_.dim_pad(), count}, tiles_.d_features, none);
     turn_to_columns(queries, count, layout_.dim, tiles_.dim_columns);
     multiply(read_only(keys_.rotated), Right<T>{tiles_.dim_columns, kBlock},
              {kept_, kBlock, layout_.dim}, tiles_.scores, none);
-    keep_upper(tiles_.scores);
     add_triangular<FromDiagonal>(tiles_.scores, Right<T>{weighted.data, weighted.stride},
                                  {kept_, layout_.value_pad(), count}, tiles_.d_value, none);
   }

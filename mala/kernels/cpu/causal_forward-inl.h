@@ -14,7 +14,17 @@ HWY_BEFORE_NAMESPACE();
 namespace mala::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// sums = those of the span's keys.
+template <typename T>
+HWY_INLINE void mean_of_rows(const Input& values, Span block, T* tile, T* mean) {
+  const Rows<const T> rows = stage(values, block, tile);
+  const int64_t width = padded(values.cols);
+  std::fill_n(mean, width, T(0));
+  add_rows(rows, {block.count, width, 0}, mean);
+  for (int64_t j = 0; j < width && block.count > 0; ++j) mean[j] /= static_cast<T>(block.count);
+}
+
+// sums = those of the span's keys, which tokens after it will see: about the mean of its first
+// values while they run, about the given centre in the end.
 template <typename T>
 void causal_sum_keys(const CausalKeys<T>& task, double* sums, const CausalTiles<T>& tiles) {
   const StateLayout layout{task.keys.x.cols, task.values.cols};
@@ -24,12 +34,15 @@ void causal_sum_keys(const CausalKeys<T>& task, double* sums, const CausalTiles<
   RotationWalk<T> walk(task.keys);
   const int64_t first = task.keys.span.first;
   const int64_t count = std::clamp<int64_t>(task.key_count - first, 0, task.keys.span.count);
+  const T* centre = task.centre ? tiles.centre : nullptr;
+  if (centre)
+    mean_of_rows(task.values, {first, std::min(count, kBlock)}, tiles.values, tiles.centre);
   for_each_block({first, count}, [&](Span block, bool last) HWY_ATTR {
     Prefetch next;
     next.add(task.keys.x, block.first + kBlock);
     next.add(task.values, block.first + kBlock);
     const Rows<T> keys = stage_clean_features(task.keys, block, tiles.keys);
-    const Rows<const T> values = stage_centred(task.values, block, task.centre, tiles.values);
+    const Rows<const T> values = stage_centred(task.values, block, centre, tiles.values);
     add_rows(values, {block.count, value_pad, 0}, group + layout.values());
     add_rows(read_only(keys), {block.count, dim_pad, 0}, group + layout.keys());
     walk.template rotate<false>(read_only(keys), keys, block.count);
@@ -39,6 +52,7 @@ void causal_sum_keys(const CausalKeys<T>& task, double* sums, const CausalTiles<
     grouped.end_block(block.count, last);
     walk.advance(block.count);
   });
+  if (centre) move_centre<T>(centre, task.centre, count, layout, sums);
 }
 
 // attention = product * P + mean * mean value, moved back by the centre.

@@ -11,15 +11,7 @@ namespace {
 // The same numbers in the two layouts.
 void spread(const double* state, const StateLayout& layout, double* sums) {
   std::fill_n(sums, layout.size(), 0.0);
-  if (state == nullptr) return;
-  const HeadState<const double> from(state, layout.dim, layout.value_dim);
-  for (int64_t i = 0; i < layout.dim; ++i) {
-    std::copy_n(from.products + i * layout.value_dim, layout.value_dim,
-                sums + layout.products() + i * layout.value_pad());
-  }
-  std::copy_n(from.keys, layout.dim, sums + layout.keys());
-  std::copy_n(from.rotated_keys, layout.dim, sums + layout.rotated_keys());
-  std::copy_n(from.values, layout.value_dim, sums + layout.values());
+  if (state) read_state(HeadState<const double>(state, layout.dim, layout.value_dim), layout, sums);
 }
 
 void gather(const double* sums, const StateLayout& layout, double* state) {

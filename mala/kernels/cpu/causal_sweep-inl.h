@@ -33,7 +33,8 @@ HWY_NOINLINE void multiply(Rows<const T> left, Right<T> right, Extent size, T* t
       meanwhile);
 }
 
-// to += left * right, where the left operand is (kBlock, kBlock) and triangular.
+// to += left * right, where the left operand is (kBlock, kBlock) and one side of its diagonal
+// counts.
 template <class Depth, typename T>
 HWY_NOINLINE void add_triangular(const T* left, Right<T> right, Extent size, T* to,
                                  Prefetch& meanwhile) {
@@ -46,20 +47,6 @@ HWY_NOINLINE void add_outer_products(Rows<const T> left, Rows<const T> right, Ex
                                      Prefetch& meanwhile) {
   accumulate_product(Transposed<T>{left.data, left.stride}, Right<T>{right.data, right.stride},
                      size, to, meanwhile);
-}
-
-// Zeros above the diagonal of (kBlock, kBlock) scores, and in columns from `count` on.
-template <typename T>
-HWY_INLINE void keep_lower(T* scores, int64_t count) {
-  for (int64_t i = 0; i < kBlock; ++i) {
-    const int64_t kept = std::min(i + 1, count);
-    std::fill(scores + i * kBlock + kept, scores + (i + 1) * kBlock, T(0));
-  }
-}
-
-template <typename T>
-HWY_INLINE void keep_upper(T* scores) {
-  for (int64_t i = 1; i < kBlock; ++i) std::fill_n(scores + i * kBlock, i, T(0));
 }
 
 // Tokens side by side: to (columns, kBlock) = rows^T.
@@ -172,8 +159,7 @@ class KeySweep {
         all_(sums),
         sums_(sums, layout_.size(), tiles),
         walk_(task.keys) {
-    if (task.centre) std::copy_n(task.centre, layout_.value_pad(), tiles.centre);
-    move_centre_to_mean(keys_up_to(task.keys.span.first));
+    start_centre();
     sums_.start_group();
   }
 
@@ -194,15 +180,16 @@ class KeySweep {
     const Span own{block.first, count};
     const Rows<T> keys = stage_clean_features(task_.keys, own, tiles_.keys);
     values = stage_centred(task_.values, own, centre(), tiles_.values);
-    key_sums = prefix(read_only(keys), now + layout_.keys(), block, tiles_.key_sums);
+    key_sums =
+        prefix(read_only(keys), now + layout_.keys(), block, {tiles_.key_sums, layout_.dim_pad()});
     add_rows(read_only(keys), {count, layout_.dim_pad(), 0}, sums_.group() + layout_.keys());
     walk_.template rotate<false>(read_only(keys), keys, count);
     rotated = read_only(keys);
     if (task_.weighting.needs_rotated()) {
-      rotated_key_sums =
-          prefix(rotated, now + layout_.rotated_keys(), block, tiles_.rotated_key_sums);
+      rotated_key_sums = prefix(rotated, now + layout_.rotated_keys(), block,
+                                {tiles_.rotated_key_sums, layout_.dim_pad()});
     }
-    means = prefix(values, now + layout_.values(), block, tiles_.means);
+    means = prefix(values, now + layout_.values(), block, {tiles_.means, layout_.value_pad()});
     count_keys(block);
     scale_rows(inverse_count, {block.count, layout_.value_pad(), 0},
                Rows<T>{tiles_.means, layout_.value_pad()});
@@ -210,14 +197,13 @@ class KeySweep {
 
   HWY_INLINE void end_block(Span block, bool last, Prefetch& meanwhile) {
     T* group = sums_.group();
+    if (begins_text(block)) centre_first_values(block);
     add_rows(rotated, {count, layout_.dim_pad(), 0}, group + layout_.rotated_keys());
     add_rows(values, {count, layout_.value_pad(), 0}, group + layout_.values());
     add_outer_products(rotated, values, {layout_.dim, layout_.value_pad(), count},
                        group + layout_.products(), meanwhile);
     walk_.advance(block.count);
-    // The first values may lie far from the mean, so their group is short.
-    const bool first = block.first == task_.keys.span.first;
-    if (!sums_.ends_group(block.count, last || (first && task_.centre))) return;
+    if (!sums_.ends_group(block.count, last || begins_text(block))) return;
     const int64_t seen = keys_up_to(block.first + block.count);
     if (last && task_.centre) {
       move_centre<T>(tiles_.centre, task_.centre, seen, layout_, all_);
@@ -232,6 +218,28 @@ class KeySweep {
     return task_.keys.earlier + std::min(token, task_.key_count);
   }
 
+  // Whether the values have a centre and none of them came before.
+  bool begins_text(Span block) const { return task_.centre && keys_up_to(block.first) == 0; }
+
+  // The mean so far; a text begins about zero, since its first tokens may not see the later values
+  // that a better centre would need: what is wrong with one stays with the tokens that see it.
+  void start_centre() {
+    if (!task_.centre) return;
+    std::copy_n(task_.centre, layout_.value_pad(), tiles_.centre);
+    move_centre_to_mean(keys_up_to(task_.keys.span.first));
+  }
+
+  // The tokens after the first block see all of it: for them its sums are taken about its mean,
+  // which costs nothing, as sums of nothing lie about any centre.
+  HWY_INLINE void centre_first_values(Span block) {
+    alignas(64) T sum[kMostPad] = {};
+    add_rows(values, {count, layout_.value_pad(), 0}, sum);
+    for (int64_t j = 0; j < layout_.value_dim; ++j) {
+      tiles_.centre[j] += sum[j] / static_cast<T>(count);
+    }
+    values = stage_centred(task_.values, {block.first, count}, centre(), tiles_.values);
+  }
+
   void move_centre_to_mean(int64_t seen) {
     if (!task_.centre || seen == 0) return;
     alignas(64) T mean[kMostPad] = {};
@@ -243,9 +251,7 @@ class KeySweep {
     std::copy_n(mean, layout_.value_pad(), tiles_.centre);
   }
 
-  HWY_INLINE Rows<const T> prefix(Rows<const T> rows, const T* start, Span block, T* tile) {
-    const bool of_keys = tile != tiles_.means;
-    const Rows<T> sums{tile, of_keys ? layout_.dim_pad() : layout_.value_pad()};
+  HWY_INLINE Rows<const T> prefix(Rows<const T> rows, const T* start, Span block, Rows<T> sums) {
     prefix_rows(rows, count, start, block.count, sums);
     return read_only(sums);
   }
@@ -275,8 +281,7 @@ struct TokenTerms {
   T gain[kBlock], gain_slope[kBlock], shift_slope[kBlock], r[kBlock];
 };
 
-// The features of a member's queries: `plain` is overwritten by `rotated` where they share memory,
-// so s is taken before and r after.
+// The magnitudes of a member's queries: s from their features as they are, r from the rotated.
 template <typename T>
 class QueryBlock {
  public:
@@ -318,7 +323,7 @@ class QueryBlock {
 };
 
 // to (kBlock, E) = P: the products of the keys before the block, and of those in it up to each
-// token. `columns` is the block's rotated keys side by side.
+// token, whose rotated form stands in tiles.dim_columns, side by side.
 template <typename T>
 HWY_INLINE void compute_products(Rows<const T> rotated_queries, const KeySweep<T>& keys,
                                  int64_t count, const CausalTiles<T>& tiles, T* to,
@@ -326,7 +331,6 @@ HWY_INLINE void compute_products(Rows<const T> rotated_queries, const KeySweep<T
   const StateLayout& layout = keys.layout();
   multiply(rotated_queries, Right<T>{tiles.dim_columns, kBlock}, {count, kBlock, layout.dim},
            tiles.scores, meanwhile);
-  keep_lower(tiles.scores, keys.count);
   multiply(rotated_queries, Right<T>{keys.products, layout.value_pad()},
            {count, layout.value_pad(), layout.dim}, to, meanwhile);
   add_triangular<UpToDiagonal>(tiles.scores, Right<T>{keys.values.data, keys.values.stride},

@@ -51,23 +51,28 @@ struct Extent {
   int64_t rows, columns, depth;
 };
 
-// Which part of the depth a row of tiles needs: all of it, or what a triangular left operand has
-// beside zeros. A tile that crosses the diagonal reads the zeros beyond it.
+// Which part of the depth the rows of a tile need: all of it, or what a triangular left operand
+// has on its side of the diagonal. What lies on the other side is never read: it may be NaN.
 struct WholeDepth {
+  static constexpr bool kTriangular = false;
   static HWY_INLINE int64_t begin(int64_t) { return 0; }
   static HWY_INLINE int64_t end(int64_t, int64_t depth) { return depth; }
 };
 
+// Row i has 0 to i.
 struct UpToDiagonal {
+  static constexpr bool kTriangular = true;
   static HWY_INLINE int64_t begin(int64_t) { return 0; }
-  static HWY_INLINE int64_t end(int64_t row, int64_t depth) {
-    return row + kTileRows < depth ? row + kTileRows : depth;
-  }
+  static HWY_INLINE int64_t end(int64_t row, int64_t depth) { return row < depth ? row : depth; }
+  static HWY_INLINE bool has(int64_t row, int64_t k) { return k <= row; }
 };
 
+// Row i has i and all beyond.
 struct FromDiagonal {
-  static HWY_INLINE int64_t begin(int64_t row) { return row; }
+  static constexpr bool kTriangular = true;
+  static HWY_INLINE int64_t begin(int64_t row) { return row + kTileRows; }
   static HWY_INLINE int64_t end(int64_t, int64_t depth) { return depth; }
+  static HWY_INLINE bool has(int64_t row, int64_t k) { return k >= row; }
 };
 
 // left * right, tile by tile. start(row, column) gives the first value of each vector of the
@@ -125,21 +130,34 @@ struct Product {
   template <int kVectors>
   HWY_INLINE void add_products(int64_t row, const T* HWY_RESTRICT columns,
                                hn::Vec<D> (&sums)[kTileRows][kVectors]) const {
-    const D d;
-    const size_t lanes = hn::Lanes(d);
     const Left rows = left.below(row);
     const int64_t end = Depth::end(row, size.depth);
-    columns += Depth::begin(row) * right.stride;
-    for (int64_t k = Depth::begin(row); k < end; ++k, columns += right.stride) {
-      hn::Vec<D> y[kVectors];
-      HWY_UNROLL(3)
-      for (int j = 0; j < kVectors; ++j) y[j] = hn::LoadU(d, columns + j * lanes);
-      HWY_UNROLL(8)
-      for (int64_t r = 0; r < kTileRows; ++r) {
-        const auto x = hn::Set(d, rows.at(r, k));
-        HWY_UNROLL(3)
-        for (int j = 0; j < kVectors; ++j) sums[r][j] = hn::MulAdd(x, y[j], sums[r][j]);
+    for (int64_t k = Depth::begin(row); k < end; ++k) {
+      add_outer_product<kVectors>(rows, k, columns, sums, [](int64_t) { return true; });
+    }
+    if constexpr (Depth::kTriangular) {
+      for (int64_t k = row; k < row + kTileRows && k < size.depth; ++k) {
+        add_outer_product<kVectors>(rows, k, columns, sums,
+                                    [=](int64_t r) { return Depth::has(row + r, k); });
       }
+    }
+  }
+
+  // The rows r of the tile for which has(r).
+  template <int kVectors, class Has>
+  HWY_INLINE void add_outer_product(Left rows, int64_t k, const T* HWY_RESTRICT columns,
+                                    hn::Vec<D> (&sums)[kTileRows][kVectors], Has has) const {
+    const D d;
+    const size_t lanes = hn::Lanes(d);
+    hn::Vec<D> y[kVectors];
+    HWY_UNROLL(3)
+    for (int j = 0; j < kVectors; ++j) y[j] = hn::LoadU(d, columns + k * right.stride + j * lanes);
+    HWY_UNROLL(8)
+    for (int64_t r = 0; r < kTileRows; ++r) {
+      if (!has(r)) continue;
+      const auto x = hn::Set(d, rows.at(r, k));
+      HWY_UNROLL(3)
+      for (int j = 0; j < kVectors; ++j) sums[r][j] = hn::MulAdd(x, y[j], sums[r][j]);
     }
   }
 };
