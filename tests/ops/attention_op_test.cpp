@@ -178,9 +178,27 @@ TEST(AttentionOp, TextGoesOnFromItsState) {
   EXPECT_LT(largest_difference(at::cat({first.out, second.out, last}, 2), whole), kTolerance);
   EXPECT_EQ(second.count[0].item<int64_t>(), 50);
   EXPECT_EQ(second.state.scalar_type(), at::kDouble);
-  EXPECT_THROW(attention_step(x.q, x.k, x.v, second.state, second.count,
-                              {.key_lengths = at::tensor({1, 1}, at::kLong)}),
-               c10::Error);
+}
+
+TEST(AttentionOp, StepsTakeNoLengths) {
+  const Tensor x = at::rand({2, 1, 1, 8}), numbers = at::ones({2}, at::kLong);
+  const Chunk before = attention_chunk(x, x, x, {}, {});
+  const Tensor state = before.state.clone();
+  for (const AttentionArguments& arguments :
+       std::vector<AttentionArguments>{{.key_lengths = numbers},
+                                       {.cu_seqlens_q = numbers},
+                                       {.cu_seqlens_k = numbers},
+                                       {.rope = Rope::Kind::kGrid, .grid_widths = numbers}}) {
+    try {
+      attention_step(x, x, x, before.state, before.count, arguments);
+      ADD_FAILURE() << "lengths were taken";
+    } catch (const c10::Error& e) {
+      EXPECT_TRUE(std::string(e.what()).starts_with(
+          "[mala::attention_step] the arguments have lengths, but a step takes one token"))
+          << e.what();
+    }
+  }
+  EXPECT_TRUE(at::equal(before.state, state));
 }
 
 // Each half takes its own side of the arguments of the whole.

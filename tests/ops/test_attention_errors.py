@@ -79,6 +79,10 @@ WRONG_CALLS = {
         lambda: attention(X, X, X, rope="table", rope_table=[TABLE[:5], TABLE[:5]]),
         ["5", "6"],
     ),
+    "table without rows": (
+        lambda: attention(X, X, X, rope="table", rope_table=[TABLE[:0], TABLE[:0]]),
+        [r"rope_table has sizes \[0, 4\]; it needs a row for each token"],
+    ),
     "narrow table": (
         lambda: attention(X, X, X, rope="table", rope_table=[TABLE[:, :3]] * 2),
         [r"rope_table has sizes \[6, 3\]", r"\(tokens, D / 2\) with D = 8"],
@@ -201,3 +205,20 @@ def test_wrong_call_is_explained(name):
     call, parts = WRONG_CALLS[name]
     with pytest.raises(RuntimeError, match=".*".join([r"\[.*attention.*\] ", *parts])):
         call()
+
+
+EMPTY = {
+    "no batch": (0, 2, 6, 8),
+    "no heads": (1, 0, 6, 8),
+    "no tokens": (1, 2, 0, 8),
+    "no head size": (1, 2, 6, 0),
+}
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", EMPTY)
+def test_empty_sizes_are_refused_with_and_without_memory(name, causal, device):
+    x = heads(*EMPTY[name]).to(device)
+    with pytest.raises(RuntimeError, match=r"\[mala::attention\w*\] q has .* at least (1|8)"):
+        attention(x, x, x, causal=causal)

@@ -169,9 +169,10 @@ def test_second_derivatives_are_refused_in_words():
     q, k, v, _, _ = inputs()
     state = attention_keys(k, v)
     out = attention_queries(q, state, torch.tensor([7, 7]))
-    for result, input in ((out, q), (state, k)):
+    for name, result, input in (("queries", out, q), ("keys", state, k)):
         (gradient,) = torch.autograd.grad((result * result).sum(), input, create_graph=True)
-        with pytest.raises(RuntimeError, match="only first derivatives are computed"):
+        message = rf"\[mala::attention_{name}_backward\] .* only first derivatives are computed"
+        with pytest.raises(RuntimeError, match=message):
             gradient.sum().backward()
 
 
@@ -268,6 +269,18 @@ WRONG_CALLS = {
         lambda: attention_keys(K.to("meta"), V[:, :1].to("meta")),
         [r"v has sizes \[2, 1, 6, 16\]", r"must be \[2, 2, 6, 16\]"],
     ),
+    "no keys, traced": (
+        lambda: attention_keys(K[:, :, :0].to("meta"), V[:, :, :0].to("meta")),
+        [r"k has sizes \[2, 2, 0, 8\]; every size must be at least 1"],
+    ),
+    "no head size, traced": (
+        lambda: attention_keys(K[..., :0].to("meta"), V.to("meta")),
+        ["k has head size 0; it must be at least 8"],
+    ),
+    "no value size, traced": (
+        lambda: attention_keys(K.to("meta"), V[..., :0].to("meta")),
+        ["v has head size 0; it must be at least 8"],
+    ),
     "head size": (lambda: attention_keys(K[..., :6], V), ["head size 6", "multiple of 8"]),
     "feature": (lambda: attention_keys(K, V, feature="elu"), ['feature is "elu"; valid are']),
     "rope": (lambda: attention_keys(K, V, rope="3d"), ['rope is "3d"; valid are']),
@@ -314,6 +327,14 @@ WRONG_CALLS = {
         lambda: attention_queries(Q, STATE[..., :150], COUNTS),
         [r"state has sizes \[2, 2, 150\]", "D = 8"],
     ),
+    "state without values": (
+        lambda: attention_queries(Q, STATE[..., :16], COUNTS),
+        [r"state has sizes \[2, 2, 16\], the last of which is no D \* E", "E of 8 or more"],
+    ),
+    "state that is too small": (
+        lambda: attention_queries(Q, STATE[..., :7], COUNTS),
+        [r"state has sizes \[2, 2, 7\], the last of which is no D \* E", "D = 8"],
+    ),
     "state of others": (
         lambda: attention_queries(Q, STATE[:1], COUNTS),
         [r"state has sizes \[1, 2, 160\] but q has 2 sequences"],
@@ -322,6 +343,14 @@ WRONG_CALLS = {
     "heads, traced": (
         lambda: attention_queries(Q[:, :3].to("meta"), STATE.to("meta"), COUNTS.to("meta")),
         ["k has 2 heads but q has 3"],
+    ),
+    "no queries, traced": (
+        lambda: attention_queries(Q[:, :, :0].to("meta"), STATE.to("meta"), COUNTS.to("meta")),
+        [r"q has sizes \[2, 4, 0, 8\]; every size must be at least 1"],
+    ),
+    "no heads of keys, traced": (
+        lambda: attention_queries(Q.to("meta"), STATE[:, :0].to("meta"), COUNTS.to("meta")),
+        [r"state has sizes \[2, 0, 160\]; every size must be at least 1"],
     ),
     "type of counts": (
         lambda: attention_queries(Q, STATE, COUNTS.float()),
