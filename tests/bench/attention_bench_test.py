@@ -1,5 +1,6 @@
-"""Runs attention_bench on small shapes: its JSON and CSV, its refusals, and the picture drawn of it."""
+"""Runs attention_bench on small shapes: its rows, its refusals, and the pictures drawn of them."""
 
+import csv
 import json
 import os
 import pathlib
@@ -14,63 +15,165 @@ DEMO = os.environ["MAGNITUDE_DEMO"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEYS = {"name", "pass", "shape", "dtype", "device", "impl", "ms", "limit_ms"}
 SMALL = ["--shapes", "1,2,196,32", "--repeats", "2"]
+FORWARD, BOTH = "forward", "forward_backward"
+# The rows of each section on one shape, as (name, dtype, impl), for each of its passes.
+ROWS = {
+    "shapes": ({FORWARD, BOTH}, {("attention", "float32", impl)
+                                 for impl in ("mala", "published", "sdpa")}),
+    "causal": ({FORWARD, BOTH}, {("causal", "float32", "sdpa")} |
+               {(name, "float32", impl) for name in ("bidirectional", "causal")
+                for impl in ("mala", "kernels")}),
+    "packed": ({FORWARD, BOTH}, {(name, "float32", "kernels")
+                                 for name in ("bidirectional", "packed", "causal",
+                                              "packed_causal")}),
+    "decode": ({FORWARD}, {("decode", dtype, impl) for dtype in ("float32", "bfloat16")
+                           for impl in ("mala", "kernels")}),
+    "types": ({FORWARD, BOTH}, {(name, dtype, "kernels") for name in ("attention", "causal")
+                                for dtype in ("float32", "bfloat16", "float16")}),
+    "length": ({FORWARD}, {(name, "float32", "kernels") for name in ("bidirectional", "causal")}),
+}
 
 
 def run(*command):
     return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
 
-class AttentionBench(unittest.TestCase):
+def read_csv(path):
+    with open(path) as file:
+        return list(csv.DictReader(line for line in file if not line.startswith("#")))
+
+
+class InFolder(unittest.TestCase):
+    """Runs of the program that write into a folder of their own."""
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def test_json_rows(self):
-        path = self.folder / "rows.json"
-        result = run(BENCH, *SMALL, "--json", str(path))
-        self.assertEqual(result.returncode, 0, result.stderr)
-        rows = json.loads(path.read_text())
-        for row in rows:
+    def rows(self, *arguments):
+        """Of a run that succeeds: those of its JSON and those of its CSV."""
+        paths = [self.folder / "rows.json", self.folder / "rows.csv"]
+        result = run(BENCH, *arguments, "--json", str(paths[0]), "--csv", str(paths[1]))
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        return json.loads(paths[0].read_text()), read_csv(paths[1])
+
+
+class AllSections(InFolder):
+    """One run of everything on one small shape."""
+
+    def test_rows(self):
+        listed, table = self.rows("--section", "all", *SMALL)
+        self.assertEqual(len(listed), len(table))
+        for row in listed:
             self.assertEqual(set(row), KEYS)
-            self.assertEqual((row["shape"], row["device"]), ("1,2,196,32", "cpu"))
+            shape = "1,2,1,32" if row["name"] == "decode" else "1,2,196,32"
+            self.assertEqual((row["shape"], row["device"]), (shape, "cpu"))
             self.assertGreater(row["ms"], 0)
             self.assertGreater(row["limit_ms"], 0)
-        seen = {(row["impl"], row["pass"]) for row in rows}
-        for impl in ("mala", "published", "sdpa"):
-            for which in ("forward", "forward_backward"):
-                self.assertIn((impl, which), seen)
+        for section, (passes, expected) in ROWS.items():
+            rows = [row for row in table if row["section"] == section]
+            self.assertEqual({row["pass"] for row in rows}, passes, section)
+            for one_pass in passes:
+                self.assert_same_rows([row for row in rows if row["pass"] == one_pass], expected)
+        self.assert_limit_is_flop_over_the_peak(table)
+        self.assert_ratios_are_of_two_times(table)
+        self.assert_types_differ_by_their_rounding(table)
 
-    def test_limit_is_flop_over_the_peak(self):
-        path = self.folder / "rows.json"
-        self.assertEqual(run(BENCH, *SMALL, "--json", str(path)).returncode, 0)
+    def assert_same_rows(self, rows, expected):
+        seen = [(row["name"], row["dtype"], row["impl"]) for row in rows]
+        self.assertEqual(sorted(seen), sorted(expected))
+
+    def assert_limit_is_flop_over_the_peak(self, table):
         limits = {}
-        for row in json.loads(path.read_text()):
-            limits.setdefault(row["pass"], set()).add(row["limit_ms"])
+        for row in table:
+            if row["section"] == "shapes":
+                limits.setdefault(row["pass"], set()).add(float(row["limit_ms"]))
         # One limit a case. The rate is measured for each case, so the flop show but roughly.
-        (forward,), (both,) = limits["forward"], limits["forward_backward"]
+        (forward,), (both,) = limits[FORWARD], limits[BOTH]
         self.assertAlmostEqual(both / forward, 14 / 4, delta=1.5)
 
-    def test_csv_becomes_a_picture(self):
-        table = self.folder / "sweep.csv"
+    def assert_ratios_are_of_two_times(self, table):
+        rows = [row for row in table if row["section"] == "packed"]
+        ms = {(row["name"], row["pass"]): float(row["ms"]) for row in rows}
+        for row in rows:
+            alone = "causal" if "causal" in row["name"] else "bidirectional"
+            expected = float(row["ms"]) / ms[alone, row["pass"]]
+            self.assertAlmostEqual(float(row["ratio"]) / expected, 1, delta=1e-3)
+
+
+    def assert_types_differ_by_their_rounding(self, table):
+        for dtype, fewest, most in (("float32", 0, 2e-5), ("float16", 2e-5, 2**-11 + 2e-5),
+                                    ("bfloat16", 2**-11 + 2e-5, 2**-8 + 2e-5)):
+            errors = [float(row["error"]) for row in table
+                      if row["dtype"] == dtype and row["section"] == "types"]
+            self.assertEqual(len(errors), 4, dtype)
+            for error in errors:
+                self.assertGreater(error, fewest, dtype)
+                self.assertLessEqual(error, most, dtype)
+
+
+class AttentionBench(InFolder):
+    def test_shapes_fit_the_section(self):
+        listed, _ = self.rows("--section", "packed,decode", "--shapes", "2,2,100,16", "--repeats",
+                              "1", "--passes", FORWARD, "--impl", "kernels")
+        for row in listed:
+            expected = "2,2,1,16" if row["name"] == "decode" else "1,2,200,16"
+            self.assertEqual(row["shape"], expected)
+
+    def test_length_shows_the_same_memory_and_becomes_a_picture(self):
+        shapes = "1,1,16384,16;1,1,65536,16"
+        _, table = self.rows("--section", "length", "--shapes", shapes, "--repeats", "1")
+        for name in ("bidirectional", "causal"):
+            memory = {row["memory_bytes"] for row in table if row["name"] == name}
+            self.assertEqual(len(memory), 1, name)
+            self.assertGreater(int(memory.pop()), 0)
+        self.assert_draws("draw_length.py", "length")
+
+    def test_sweep_becomes_a_picture(self):
         shapes = "1,1,1024,32;1,1,2048,32"
-        result = run(BENCH, "--shapes", shapes, "--passes", "forward", "--repeats", "1",
-                     "--csv", str(table))
-        self.assertEqual(result.returncode, 0, result.stderr)
-        drawn = run(sys.executable, str(ROOT / "tools/draw_figure.py"), str(table), "--folder",
-                    str(self.folder))
+        self.rows("--shapes", shapes, "--passes", FORWARD, "--repeats", "1")
+        self.assert_draws("draw_figure.py", "time_per_token")
+
+    def assert_draws(self, script, name):
+        drawn = run(sys.executable, str(ROOT / "tools" / script), str(self.folder / "rows.csv"),
+                    "--folder", str(self.folder))
         self.assertEqual(drawn.returncode, 0, drawn.stderr)
         pictures = sorted(self.folder.glob("*.svg"))
-        self.assertEqual(len(pictures), 2)
+        self.assertEqual([path.name for path in pictures],
+                         [f"{name}_dark.svg", f"{name}_light.svg"])
         for picture in pictures:
-            xml.etree.ElementTree.parse(picture)
+            root = xml.etree.ElementTree.parse(picture).getroot()
+            self.assertTrue(root.findall(".//{http://www.w3.org/2000/svg}polyline"))
+
+    def test_pictures_refuse_another_table(self):
+        table = self.folder / "rows.csv"
+        table.write_text("name,pass,batch,heads,tokens,dim,dtype,impl,ms,memory_bytes\n"
+                         "decode,forward,1,1,1,8,float32,kernels,1,1\n")
+        for script, words in (("draw_length.py", "--section length"),
+                              ("draw_figure.py", "--sweep")):
+            drawn = run(sys.executable, str(ROOT / "tools" / script), str(table), "--folder",
+                        str(self.folder))
+            self.assertNotEqual(drawn.returncode, 0)
+            self.assertIn(words, drawn.stderr)
 
     def test_refusals_say_what_to_do(self):
         for arguments, words in ((["--nonsense"], ["--nonsense", "--help"]),
                                  (["--shapes", "1,2,3"], ["1,2,3"]),
-                                 (["--json", "/no/such/folder/x.json", *SMALL], ["/no/such"])):
+                                 (["--section", "speed"], ["speed", "causal", "decode", "all"]),
+                                 (["--section", ""], ["--section is empty"]),
+                                 (["--section"], ["--section needs a value"]),
+                                 (["--dtype", "float8"], ["float8", "bfloat16"]),
+                                 (["--dtype", ""], ["--dtype is empty"]),
+                                 (["--section", "causal", "--impl", "published"],
+                                  ["causal", "--impl"]),
+                                 (["--section", "decode", "--passes", "forward_backward"],
+                                  ["decode", "--passes"]),
+                                 (["--json", "/no/such/folder/x.json", *SMALL], ["/no/such"]),
+                                 (["--csv", "/no/such/folder/x.csv", *SMALL], ["/no/such"])):
             result = run(BENCH, *arguments)
             self.assertEqual(result.returncode, 2, arguments)
+            self.assertNotIn("measuring", result.stderr)  # it says so at once
             for word in words:
                 self.assertIn(word, result.stderr)
 

@@ -193,6 +193,14 @@ TEST(CausalErrors, DamagedCounts) {
   }
 }
 
+// Sums of keys that the count does not know.
+TEST(CausalErrors, SumsUnderACountOfZero) {
+  for (const int64_t at : {kStateSize / kBatch, 2 * kStateSize / kBatch - 1}) {
+    for (const double bad : {1e-300, std::numeric_limits<double>::quiet_NaN()})
+      all_refuse([=](CausalCall& c) { c.sums[at] = bad; }, {"count 1", "is 0", "sums"});
+  }
+}
+
 TEST(CausalErrors, MoreKeysThanQueriesOrFewer) {
   for (const int64_t keys : {kTokens - 1, kTokens + 1}) {
     all_refuse([=](CausalCall& c) { c.inputs.k.tokens = c.inputs.v.tokens = keys; },
@@ -251,40 +259,49 @@ TEST(CausalErrors, ScratchThatIsTooSmall) {
                    {"scratch", std::to_string(backward - 1), std::to_string(backward)});
 }
 
+// A state where tensors or scratch have their memory. It may be longer than that: all sequences
+// have seen tokens in the tests below, so nobody reads it before it is refused.
+template <typename From>
+std::span<double> state_at(From* first) {
+  return as_numbers<double>(first, kStateSize);
+}
+
+void expect_overlap(void (*refuses)(const CausalSpoil&, const Facts&, const CausalCase&),
+                    const CausalSpoil& spoil) {
+  CausalCase legal = legal_case();
+  legal.before = {4, 2, 7};
+  refuses(spoil, {"state", "shares memory"}, legal);
+}
+
 // The state after is written, so it shares memory with nothing but the state before, and that
 // wholly.
-TEST(CausalErrors, StatesThatOverlap) {
-  const Facts facts{"state", "shares memory"};
+TEST(CausalErrors, StatesThatOverlapForward) {
+  auto refuse = [](const CausalSpoil& spoil) { expect_overlap(forward_refuses, spoil); };
+  refuse([](CausalCall& c) { c.after.sums = state_at(c.inputs.q.data); });
+  refuse([](CausalCall& c) { c.after.sums = state_at(c.inputs.gate.data); });
+  refuse([](CausalCall& c) { c.after.sums = state_at(c.out.data); });
+  refuse([](CausalCall& c) { c.after.sums = state_at(c.scratch.data()); });
+  refuse([](CausalCall& c) { c.before.sums = state_at(c.out.data); });
+  refuse([](CausalCall& c) { c.before.sums = state_at(c.scratch.data()); });
+  refuse([](CausalCall& c) { c.after.counts = as_numbers<int64_t>(c.out.data, 3); });
+  refuse([](CausalCall& c) { c.after.counts = as_numbers<int64_t>(c.after.sums.data(), 3); });
   static std::vector<double> longer(kStateSize + 8);
-  auto in_tensor = [](const auto& view) { return as_numbers<double>(view.data, kStateSize); };
-  forward_refuses([=](CausalCall& c) { c.after.sums = in_tensor(c.inputs.q); }, facts);
-  forward_refuses([=](CausalCall& c) { c.after.sums = in_tensor(c.inputs.gate); }, facts);
-  forward_refuses([=](CausalCall& c) { c.after.sums = in_tensor(c.out); }, facts);
-  forward_refuses([=](CausalCall& c) { c.before.sums = in_tensor(c.out); }, facts);
-  forward_refuses(
-      [=](CausalCall& c) { c.after.sums = as_numbers<double>(c.scratch.data(), kStateSize); },
-      facts);
-  forward_refuses(
-      [=](CausalCall& c) { c.before.sums = as_numbers<double>(c.scratch.data(), kStateSize); },
-      facts);
-  forward_refuses(
-      [=](CausalCall& c) {
-        c.before.sums = std::span(longer).first(kStateSize);
-        c.after.sums = std::span(longer).subspan(8);
-      },
-      facts);
-  forward_refuses([](CausalCall& c) { c.after.counts = as_numbers<int64_t>(c.out.data, 3); },
-                  facts);
-  forward_refuses(
-      [](CausalCall& c) { c.after.counts = as_numbers<int64_t>(c.after.sums.data(), 3); }, facts);
-  backward_refuses([=](CausalCall& c) { c.before_gradient = in_tensor(c.inputs.k); }, facts);
-  backward_refuses([=](CausalCall& c) { c.before_gradient = in_tensor(c.gradients.v); }, facts);
-  backward_refuses([=](CausalCall& c) { c.before_gradient = in_tensor(c.out_gradient); }, facts);
-  backward_refuses([=](CausalCall& c) { c.before.sums = in_tensor(c.gradients.q); }, facts);
-  backward_refuses([=](CausalCall& c) { c.after_gradient = in_tensor(c.gradients.k); }, facts);
-  backward_refuses(
-      [=](CausalCall& c) { c.after_gradient = as_numbers<double>(c.scratch.data(), kStateSize); },
-      facts);
+  refuse([](CausalCall& c) {
+    c.before.sums = std::span(longer).first(kStateSize);
+    c.after.sums = std::span(longer).subspan(8);
+  });
+}
+
+TEST(CausalErrors, StatesThatOverlapBackward) {
+  auto refuse = [](const CausalSpoil& spoil) { expect_overlap(backward_refuses, spoil); };
+  refuse([](CausalCall& c) { c.before_gradient = state_at(c.inputs.k.data); });
+  refuse([](CausalCall& c) { c.before_gradient = state_at(c.gradients.v.data); });
+  refuse([](CausalCall& c) { c.before_gradient = state_at(c.out_gradient.data); });
+  refuse([](CausalCall& c) { c.before_gradient = state_at(c.after_gradient.data()); });
+  refuse([](CausalCall& c) { c.before_gradient = state_at(c.before.sums.data()); });
+  refuse([](CausalCall& c) { c.before.sums = state_at(c.gradients.q.data); });
+  refuse([](CausalCall& c) { c.after_gradient = state_at(c.gradients.k.data); });
+  refuse([](CausalCall& c) { c.after_gradient = state_at(c.scratch.data()); });
 }
 
 TEST(CausalErrors, WhatIsWrongWithoutStatesIsWrongHere) {
