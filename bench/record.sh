@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Writes dated tables into bench/results: the default shapes, and the sweep of README's picture.
+# Writes dated tables into bench/results, one for each section of attention_bench and one for the
+# sweep of README's picture, and draws the pictures.
 # Usage: bench/record.sh [FOLDER OF attention_bench] (build/release/bin, else build/dev/bin)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -13,8 +14,19 @@ if [ ! -x "$programs/attention_bench" ]; then
 fi
 
 commit=$(git describe --always --dirty 2>/dev/null || echo "not committed")
-day=$(date -u +%F)
-results=bench/results
-"$programs/attention_bench" --commit "$commit" --csv "$results/${day}_attention.csv"
-"$programs/attention_bench" --commit "$commit" --csv "$results/${day}_sweep.csv" --sweep --all
-python3 tools/draw_figure.py "$results/${day}_sweep.csv"
+results=bench/results/$(date -u +%F)
+
+# record TABLE [ARGUMENT...]: a run of attention_bench, into the table of that name.
+record() {
+  local table=$1
+  shift
+  "$programs/attention_bench" --commit "$commit" --csv "${results}_$table.csv" "$@"
+}
+
+record attention --section shapes
+for section in causal packed decode types length; do
+  record "$section" --section "$section"
+done
+record sweep --sweep --all
+python3 tools/draw_figure.py "${results}_sweep.csv"
+python3 tools/draw_length.py "${results}_length.csv"

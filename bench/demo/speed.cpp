@@ -30,11 +30,11 @@ struct SpeedRow {
 void measure(const std::vector<std::string>& impls, const TimingLimits& limits, SpeedRow& row) {
   const int64_t tokens = row.tokens;
   const std::vector<Contender> contenders =
-      make_contenders({.tokens = tokens, .dim = 64}, Pass::kForward, impls);
+      make_contenders({.shape = {.tokens = tokens, .dim = 64}}, impls);
   std::vector<std::function<void()>> calls;
   for (const Contender& contender : contenders) {
-    check(contender.error <= kLargestError, "magnitude_demo", contender.impl, " is off by ",
-          contender.error, " at ", tokens, " tokens, and a wrong result has no speed; run ./test");
+    check(contender.right, "magnitude_demo", contender.impl, " is off by ", contender.error, " at ",
+          tokens, " tokens, and a wrong result has no speed; run ./test");
     calls.push_back(contender.run);
   }
   const std::vector<double> ms = time_in_turns(calls, limits);

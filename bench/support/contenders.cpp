@@ -3,121 +3,85 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <ATen/core/grad_mode.h>
 
-#include <algorithm>
-#include <cmath>
-#include <limits>
-
-#include "bench/support/published.h"
+#include "bench/support/compare.h"
+#include "bench/support/decode.h"
+#include "bench/support/definition.h"
 #include "bench/support/raw_kernels.h"
+#include "bench/support/torch_attention.h"
 #include "mala/core/error.h"
 #include "mala/core/parallel.h"
-#include "mala/ops/attention.h"
 
 namespace mala::bench {
 
 namespace {
 
-using at::Tensor;
-using Attention = std::function<Tensor(const Tensor& q, const Tensor& k, const Tensor& v)>;
-using Results = std::vector<Tensor>;  // out, and with backward the gradients of q, k and v
-
-struct Inputs {
-  std::vector<Tensor> qkv;  // (B, H, N, D) each
-  Tensor out_gradient;      // (B, H, N, D)
-};
-
-Inputs random_inputs(const Shape& shape) {
-  at::manual_seed(7);
-  const std::vector<int64_t> sizes = {shape.batch, shape.heads, shape.tokens, shape.dim};
-  const Tensor q = at::randn(sizes), k = at::randn(sizes), v = at::randn(sizes);
-  return {{q, k, v}, at::randn(sizes)};
+// The published formula needs no loop over tokens, so in double it is the quicker definition of
+// what it defines.
+Results expected_results(const Case& what, const Inputs& inputs) {
+  const Inputs wide = in_double(inputs);
+  return what.form == Form::kImage ? run_pass(published(what, at::kDouble), wide)
+                                   : definition(what, wide);
 }
 
-Inputs in_double(const Inputs& inputs) {
-  Inputs wide{{}, inputs.out_gradient.to(at::kDouble)};
-  for (const Tensor& x : inputs.qkv) wide.qkv.push_back(x.to(at::kDouble));
-  return wide;
+RawCall whole_pass(const std::string& impl, const Case& what, const Inputs& inputs) {
+  if (impl == "kernels") return raw_kernel_call(what, inputs);
+  const Attention attention = find_attention(impl, what, inputs);
+  return {[=] { return run_pass(attention, inputs); }, 0};
 }
 
-Results forward(const Attention& attention, const Inputs& inputs) {
-  const at::NoGradGuard no_grad;
-  return {attention(inputs.qkv[0], inputs.qkv[1], inputs.qkv[2])};
+Contender compared(Contender contender, const Case& what, double error) {
+  contender.error = error;
+  contender.right = error <= allowed_error(contender.impl, what.dtype);
+  return contender;
 }
 
-// Leaves share the memory of the inputs and are new in each call, so no gradient is added to.
-Results forward_backward(const Attention& attention, const Inputs& inputs) {
-  Results leaves;
-  for (const Tensor& x : inputs.qkv) leaves.push_back(x.detach().set_requires_grad(true));
-  const Tensor out = attention(leaves[0], leaves[1], leaves[2]);
-  out.backward(inputs.out_gradient);
-  return {out.detach(), leaves[0].grad(), leaves[1].grad(), leaves[2].grad()};
+std::vector<Contender> make_passes(const Case& what, const std::vector<std::string>& impls) {
+  const Inputs inputs = random_inputs(what);
+  const Results expected = expected_results(what, inputs);
+  std::vector<Contender> contenders;
+  for (const std::string& impl : impls) {
+    const RawCall call = whole_pass(impl, what, inputs);
+    const double error = impl == "sdpa" ? 0 : largest_error(call.run(), expected);
+    const Contender contender{
+        .impl = impl, .run = [run = call.run] { run(); }, .bytes = call.bytes};
+    contenders.push_back(compared(contender, what, error));
+  }
+  return contenders;
 }
 
-Results run_pass(const Attention& attention, const Inputs& inputs, Pass pass) {
-  return pass == Pass::kForward ? forward(attention, inputs) : forward_backward(attention, inputs);
-}
-
-Attention published(const Shape& shape, at::ScalarType dtype) {
-  const RopeTables rope =
-      grid_rope_tables(shape.tokens, grid_width(shape.tokens), shape.dim, dtype);
-  return [=](const Tensor& q, const Tensor& k, const Tensor& v) {
-    return published_attention(q, k, v, rope);
-  };
-}
-
-Attention find_attention(const std::string& impl, const Shape& shape) {
-  if (impl == "published") return published(shape, at::kFloat);
-  if (impl == "sdpa") {
-    return [](const Tensor& q, const Tensor& k, const Tensor& v) {
-      return at::scaled_dot_product_attention(q, k, v);
+std::vector<Contender> make_decoders(const Case& what, const std::vector<std::string>& impls) {
+  Case text = what;
+  text.shape.tokens = kDecodedTokens;
+  const Inputs inputs = random_inputs(text);
+  const Results expected = definition(text, in_double(inputs));
+  const int64_t bytes = decode_state_size(what.shape) * int64_t{sizeof(double)};
+  const int64_t steps = decode_steps_of_run(what.shape);
+  std::vector<Contender> contenders;
+  for (const std::string& impl : impls) {
+    const DecodeStep step = decode_step(impl, what, inputs);
+    Results outs;
+    for (int64_t token = 0; token < kDecodedTokens; ++token) outs.push_back(step(token).clone());
+    auto run = [=] {
+      for (int64_t i = 0; i < steps; ++i) step(i % kDecodedTokens);
     };
+    const Contender contender{.impl = impl, .run = run, .passes = steps, .bytes = bytes};
+    contenders.push_back(compared(contender, what, largest_error({at::cat(outs, 2)}, expected)));
   }
-  ops::AttentionArguments arguments;
-  arguments.rope = Rope::Kind::kGrid;
-  arguments.grid_width = {grid_width(shape.tokens), grid_width(shape.tokens)};
-  return [=](const Tensor& q, const Tensor& k, const Tensor& v) {
-    return ops::attention(q, k, v, arguments);
-  };
-}
-
-// The largest difference over the largest expected value; infinite where something is not finite.
-double relative_error(const Tensor& actual, const Tensor& expected) {
-  const double difference = (actual.to(at::kDouble) - expected).abs().max().item<double>();
-  const double size = expected.abs().max().item<double>();
-  const double error = difference / size;
-  return std::isfinite(error) ? error : std::numeric_limits<double>::infinity();
-}
-
-double largest_error(const Results& actual, const Results& expected) {
-  double largest = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    largest = std::max(largest, relative_error(actual[i], expected[i]));
-  }
-  return largest;
+  return contenders;
 }
 
 }  // namespace
 
-std::vector<Contender> make_contenders(const Shape& shape, Pass pass,
-                                       const std::vector<std::string>& impls) {
-  const Inputs inputs = random_inputs(shape);
-  const Results expected = run_pass(published(shape, at::kDouble), in_double(inputs), pass);
-  std::vector<Contender> contenders;
-  for (const std::string& impl : impls) {
-    std::function<Results()> call;
-    if (impl == "kernels") {
-      call = raw_kernel_call(inputs.qkv, inputs.out_gradient, pass);
-    } else {
-      call = [=, attention = find_attention(impl, shape)] {
-        return run_pass(attention, inputs, pass);
-      };
-    }
-    const double error = impl == "sdpa" ? 0 : largest_error(call(), expected);
-    contenders.push_back({impl, [call] { call(); }, error});
-  }
-  return contenders;
+bool has_form(const std::string& impl, const Case& what) {
+  if (what.form == Form::kDecode && what.pass != Pass::kForward) return false;
+  if (impl == "published") return what.form == Form::kImage;
+  if (impl == "sdpa") return what.form == Form::kImage || what.form == Form::kCausal;
+  return true;
+}
+
+std::vector<Contender> make_contenders(const Case& what, const std::vector<std::string>& impls) {
+  return what.form == Form::kDecode ? make_decoders(what, impls) : make_passes(what, impls);
 }
 
 int64_t set_threads(int64_t threads) {

@@ -11,19 +11,20 @@ namespace mala::bench {
 
 struct Contender {
   std::string impl;
-  std::function<void()> run;  // one whole pass from raw q, k, v
+  std::function<void()> run;  // one whole pass from raw q, k, v, or several of them
+  int64_t passes = 1;         // in one run
   double error = 0;           // largest difference from float64 over the largest value
+  bool right = true;          // the error is one of rounding
+  int64_t bytes = 0;          // scratch and state; 0 where torch allocates them
 };
 
-// Above this its results count as wrong. Float32 gives 1e-6 to 3e-6 at every shape we time, in
-// ours and in the published formula, which leaves room for other orders of summation.
-constexpr double kLargestError = 2e-5;
+// "mala", our torch operator, and "kernels", ours without torch, have every form; "published", the
+// formula in eager torch, has the one it was published for; "sdpa" is torch's softmax.
+bool has_form(const std::string& impl, const Case& what);
 
 // Softmax is the function of torch itself, and another one than ours: it is not compared. The
-// others are given raw q, k, v and compute the published operator: rule mala, norm published,
-// feature elu1, RoPE over the grid of grid_width(tokens).
-std::vector<Contender> make_contenders(const Shape& shape, Pass pass,
-                                       const std::vector<std::string>& impls);
+// others are given raw q, k, v and compute the same.
+std::vector<Contender> make_contenders(const Case& what, const std::vector<std::string>& impls);
 
 // For torch and for our kernels, which share one pool; 0 leaves it. Returns those in use.
 int64_t set_threads(int64_t threads);

@@ -13,10 +13,7 @@ namespace mala::bench {
 namespace {
 
 constexpr const char* kWhere = "attention_bench";
-constexpr const char* kDefaultShapes =
-    "1,1,3136,64;1,2,784,64;1,1,3136,96;1,1,65536,64;1,16,4096,64;8,1,3136,64";
-constexpr const char* kSweepShapes =
-    "1,1,1024,64;1,1,2048,64;1,1,4096,64;1,1,8192,64;1,1,16384,64;1,1,32768,64;1,1,65536,64";
+const std::vector<DType> kTypes = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
@@ -73,16 +70,48 @@ std::vector<std::string> parse_impls(const std::string& text) {
   return impls;
 }
 
+std::vector<DType> parse_dtypes(const std::string& text) {
+  std::vector<DType> dtypes;
+  for (const std::string& part : split(text, ',')) {
+    const auto found = std::find_if(kTypes.begin(), kTypes.end(),
+                                    [&](DType dtype) { return name(dtype) == part; });
+    check(found != kTypes.end(), kWhere, "--dtype got '", part,
+          "' and knows float32, bfloat16 and float16");
+    dtypes.push_back(*found);
+  }
+  check(!dtypes.empty(), kWhere, "--dtype is empty; try --dtype float32,bfloat16");
+  return dtypes;
+}
+
+std::vector<const Section*> parse_sections(const std::string& text) {
+  std::vector<const Section*> sections;
+  for (const std::string& part : split(text, ',')) {
+    const size_t before = sections.size();
+    for (const Section& section : all_sections()) {
+      if (part == "all" || part == section.name) sections.push_back(&section);
+    }
+    check(sections.size() > before, kWhere, "--section got '", part,
+          "' and knows shapes, causal, packed, decode, types, length and all");
+  }
+  check(!sections.empty(), kWhere, "--section is empty; try --section causal");
+  return sections;
+}
+
 using Setter = std::function<void(const std::string& flag, const std::string& value)>;
 
 std::map<std::string, Setter> value_flags(Options& o) {
   using Text = const std::string&;
+  TimingLimits& timing = o.measure.timing;
   return {
-      {"--shapes", [&](Text, Text value) { o.shapes = parse_shapes(value); }},
-      {"--passes", [&](Text, Text value) { o.passes = parse_passes(value); }},
-      {"--impl", [&](Text, Text value) { o.impls = parse_impls(value); }},
-      {"--repeats", [&](Text f, Text value) { o.repeats = positive_number<int64_t>(f, value); }},
-      {"--seconds", [&](Text f, Text value) { o.seconds = positive_number<double>(f, value); }},
+      {"--section", [&](Text, Text value) { o.sections = parse_sections(value); }},
+      {"--shapes", [&](Text, Text value) { o.range.shapes = parse_shapes(value); }},
+      {"--passes", [&](Text, Text value) { o.range.passes = parse_passes(value); }},
+      {"--dtype", [&](Text, Text value) { o.range.dtypes = parse_dtypes(value); }},
+      {"--impl", [&](Text, Text value) { o.range.impls = parse_impls(value); }},
+      {"--repeats",
+       [&](Text f, Text value) { timing.repeats = positive_number<int64_t>(f, value); }},
+      {"--seconds",
+       [&](Text f, Text value) { timing.seconds = positive_number<double>(f, value); }},
       {"--threads", [&](Text f, Text value) { o.threads = positive_number<int64_t>(f, value); }},
       {"--json", [&](Text, Text value) { o.json = value; }},
       {"--csv", [&](Text, Text value) { o.csv = value; }},
@@ -95,10 +124,10 @@ bool set_switch(Options& options, const std::string& flag) {
   if (flag == "--help" || flag == "-h") {
     options.help = true;
   } else if (flag == "--all") {
-    options.all = true;
+    options.measure.all = true;
   } else if (flag == "--sweep") {
-    options.shapes = parse_shapes(kSweepShapes);
-    options.passes = {Pass::kForward};
+    options.range.shapes = one_head(1024, 65536);
+    options.range.passes = {Pass::kForward};
   } else {
     return false;
   }
@@ -109,9 +138,7 @@ bool set_switch(Options& options, const std::string& flag) {
 
 Options parse_options(int argc, char** argv) {
   Options options;
-  options.shapes = parse_shapes(kDefaultShapes);
-  options.passes = {Pass::kForward, Pass::kForwardBackward};
-  options.impls = {"mala", "published", "sdpa"};
+  options.sections = parse_sections("shapes");
   const auto setters = value_flags(options);
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
@@ -130,11 +157,24 @@ std::string_view help_text() {
 Results are compared with a float64 evaluation first; a wrong one gets no time and the program
 ends with status 1. Then the implementations take turns, and the median time counts.
 
-  --shapes "B,H,N,D;..."  sizes: batch, heads, tokens, head size
+  --section LIST          which questions, with ',' between (shapes):
+      shapes    how fast is the published operator, on images?
+      causal    how much does the causal form cost, beside the bidirectional one and softmax?
+      packed    what do sequences of mixed lengths cost, beside one sequence of as many tokens?
+      decode    how near is one token to the time in which its state can be read and written?
+      types     are bfloat16 and float16 as fast as float32?
+      length    do time per token and memory stay the same from a thousand tokens to a million?
+      all       these six
+
+  Each section has sizes and implementations of its own, in place of which may be given:
+  --shapes "B,H,N,D;..."  sizes: batch, heads, tokens, head size; decode has one token, and packed
+                          takes the tokens of all entries as one
   --sweep                 1024 to 65536 tokens, one head of 64, forward only
-  --passes LIST           forward, forward_backward, or both with ',' between (both)
+  --passes LIST           forward, forward_backward, or both with ',' between
+  --dtype LIST            of float32, bfloat16, float16
   --impl LIST             of mala (the torch operator), published (eager torch), sdpa (softmax),
-                          kernels (ours without torch, into memory that is there); the first three
+                          kernels (ours without torch, into memory that is there)
+
   --all                   also softmax where it takes many seconds a run
   --repeats NUMBER        at most so many runs of each implementation of a case (200)
   --seconds NUMBER        no further run of each after so long, from the third run on (2)

@@ -5,18 +5,16 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/support/case.h"
+#include "bench/support/measure.h"
+#include "bench/support/sections.h"
 
 namespace mala::bench {
 
 struct Options {
-  std::vector<Shape> shapes;
-  std::vector<Pass> passes;
-  std::vector<std::string> impls;
-  int64_t repeats = 200;
-  double seconds = 2.0;  // for one implementation of one case
-  int64_t threads = 0;   // 0: as many as torch takes by itself
-  bool all = false;      // also what would take long
+  std::vector<const Section*> sections;
+  Range range;  // what is empty, each section chooses
+  MeasureOptions measure;
+  int64_t threads = 0;  // 0: as many as torch takes by itself
   bool help = false;
   std::string json, csv, commit = "unknown";
 };

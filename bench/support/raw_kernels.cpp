@@ -3,7 +3,10 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "mala/kernels/attention.h"
+#include "mala/kernels/causal.h"
 
 namespace mala::bench {
 
@@ -11,44 +14,66 @@ namespace {
 
 using at::Tensor;
 
-HeadsView<float> view(const Tensor& x) {
-  return dense_heads(x.data_ptr<float>(), x.size(0), x.size(1), x.size(2), x.size(3));
+int64_t sequences(const Inputs& inputs) {
+  return inputs.offsets.defined() ? inputs.offsets.size(0) - 1 : inputs.qkv[0].size(0);
+}
+
+int64_t state_size(const Inputs& inputs) {
+  const Tensor &k = inputs.qkv[1], &v = inputs.qkv[2];
+  return attention_state_size(sequences(inputs), k.size(1), k.size(3), v.size(3));
+}
+
+// In both, the closure holds the tensors, hence the memory that the views point to.
+
+template <typename T>
+RawCall bidirectional_call(const AttentionOptions& options, const Inputs& inputs) {
+  const AttentionInputs<T> tokens = kernel_inputs<T>(inputs);
+  const Results results = empty_results(inputs);
+  const Tensor state = at::empty({state_size(inputs)}, scalar_type(dtype_of<Compute<T>>()));
+  const Tensor scratch = at::empty({attention_scratch_bytes(tokens, options)}, at::kByte);
+  auto run = [=] {
+    attention_forward(tokens, options, view<T>(results[0]), elements<Compute<T>>(state),
+                      elements<std::byte>(scratch));
+    if (results.size() == 1) return results;
+    attention_backward<T>(tokens, options, view<const T>(inputs.out_gradient),
+                          elements<const Compute<T>>(state), kernel_gradients<T>(results),
+                          elements<std::byte>(scratch));
+    return results;
+  };
+  return {run, static_cast<int64_t>(state.nbytes() + scratch.nbytes())};
 }
 
 template <typename T>
-std::span<T> elements(const Tensor& x) {
-  return {reinterpret_cast<T*>(x.data_ptr()), x.nbytes() / sizeof(T)};
+RawCall causal_call(const AttentionOptions& options, const Inputs& inputs) {
+  const CausalInputs<T> tokens{kernel_inputs<T>(inputs), {}};
+  const Results results = empty_results(inputs);
+  const Tensor sums = at::empty({state_size(inputs)}, at::kDouble);
+  const Tensor counts = at::empty({sequences(inputs)}, at::kLong);
+  int64_t scratch_bytes = causal_forward_scratch_bytes(tokens, options);
+  if (results.size() > 1) {
+    scratch_bytes = std::max(scratch_bytes, causal_backward_scratch_bytes(tokens, options));
+  }
+  const Tensor scratch = at::empty({scratch_bytes}, at::kByte);
+  auto run = [=] {
+    causal_forward<T>(tokens, options, view<T>(results[0]),
+                      {elements<double>(sums), elements<int64_t>(counts)},
+                      elements<std::byte>(scratch));
+    if (results.size() == 1) return results;
+    causal_backward<T>(tokens, options, {view<const T>(inputs.out_gradient), {}},
+                       {kernel_gradients<T>(results), {}}, elements<std::byte>(scratch));
+    return results;
+  };
+  return {run, static_cast<int64_t>(sums.nbytes() + counts.nbytes() + scratch.nbytes())};
 }
 
 }  // namespace
 
-std::function<std::vector<Tensor>()> raw_kernel_call(const std::vector<Tensor>& qkv,
-                                                     const Tensor& out_gradient, Pass pass) {
-  AttentionInputs<float> inputs;
-  inputs.q = view(qkv[0]), inputs.k = view(qkv[1]), inputs.v = view(qkv[2]);
-  AttentionOptions options;
-  options.q_rope = options.k_rope = Rope::grid(grid_width(inputs.q.tokens));
-
-  const HeadsView<const float>& q = inputs.q;
-  const int64_t state_size = attention_state_size(q.batch, q.heads, q.dim, inputs.v.dim);
-  std::vector<Tensor> results = {at::empty_like(qkv[2])};
-  if (pass == Pass::kForwardBackward) {
-    for (const Tensor& x : qkv) results.push_back(at::empty_like(x));
-  }
-  const Tensor state = at::empty({state_size}, at::kFloat);
-  const Tensor scratch = at::empty({attention_scratch_bytes(inputs, options)}, at::kByte);
-
-  // The closure holds the tensors, hence the memory that the views point to.
-  return [=] {
-    attention_forward(inputs, options, view(results[0]), elements<float>(state),
-                      elements<std::byte>(scratch));
-    if (pass == Pass::kForward) return results;
-    AttentionGradients<float> gradients;
-    gradients.q = view(results[1]), gradients.k = view(results[2]), gradients.v = view(results[3]);
-    attention_backward<float>(inputs, options, view(out_gradient), elements<const float>(state),
-                              gradients, elements<std::byte>(scratch));
-    return std::vector<Tensor>(results);
-  };
+RawCall raw_kernel_call(const Case& what, const Inputs& inputs) {
+  const AttentionOptions options = options_of(what);
+  return with_type(what.dtype, [&]<typename T>(T) {
+    return is_causal(what.form) ? causal_call<T>(options, inputs)
+                                : bidirectional_call<T>(options, inputs);
+  });
 }
 
 }  // namespace mala::bench

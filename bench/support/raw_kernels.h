@@ -2,18 +2,19 @@
 // timing both.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
+#include <cstdint>
 #include <functional>
-#include <vector>
 
-#include "bench/support/case.h"
+#include "bench/support/inputs.h"
 
 namespace mala::bench {
 
-// A call that writes into the same memory each time and returns it: out (B, H, N, D), and with
-// the backward pass the gradients of q, k and v. The tensors are dense float32.
-std::function<std::vector<at::Tensor>()> raw_kernel_call(const std::vector<at::Tensor>& qkv,
-                                                         const at::Tensor& out_gradient, Pass pass);
+struct RawCall {
+  std::function<Results()> run;  // writes into the same memory each time and returns it
+  int64_t bytes = 0;             // scratch and state: all memory beyond inputs and results
+};
+
+// Of any form but decode.
+RawCall raw_kernel_call(const Case& what, const Inputs& inputs);
 
 }  // namespace mala::bench

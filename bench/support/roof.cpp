@@ -35,10 +35,23 @@ double multiply_add(int64_t rounds, float factor, float* sink) {
   return 2.0 * 14 * static_cast<double>(hn::Lanes(d)) * static_cast<double>(rounds);
 }
 
+// x = x / 2 + 1 / 2, which stays where it is however often it is done.
+void halve_towards_one(double* x, size_t count) {
+  const hn::ScalableTag<double> d;
+  const size_t lanes = hn::Lanes(d);
+  const auto half = hn::Set(d, 0.5);
+  size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    hn::StoreU(hn::MulAdd(hn::LoadU(d, x + i), half, half), d, x + i);
+  }
+  for (; i < count; ++i) x[i] = x[i] * 0.5 + 0.5;
+}
+
 }  // namespace mala::bench::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include <ATen/Parallel.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,6 +67,7 @@ namespace mala::bench {
 namespace {
 
 HWY_EXPORT(multiply_add);
+HWY_EXPORT(halve_towards_one);
 
 double seconds_of(const auto& work) {
   const auto start = std::chrono::steady_clock::now();
@@ -112,6 +126,15 @@ double measure_copy_gbytes() {
     best = std::max(best, 2.0 * static_cast<double>(slice * slices) / seconds);
   }
   return best * 1e-9;
+}
+
+// Torch's loop gives a worker the same part each time; ours gives parts as workers ask for them.
+void sweep_in_place(std::span<double> values) {
+  const int64_t size = static_cast<int64_t>(values.size()), workers = max_workers();
+  at::parallel_for(0, size, (size + workers - 1) / workers, [&](int64_t first, int64_t last) {
+    HWY_DYNAMIC_DISPATCH(halve_towards_one)
+    (values.data() + first, static_cast<size_t>(last - first));
+  });
 }
 
 }  // namespace mala::bench

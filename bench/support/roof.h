@@ -1,7 +1,8 @@
-// The roofs of the cores in use: how fast they multiply and add, and how fast they copy.
+// The roofs of the cores in use: how fast they multiply and add, copy, and update in place.
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 namespace mala::bench {
 
@@ -18,5 +19,9 @@ double measure_copy_gbytes();
 // A burst of multiply-adds on all workers, about a millisecond; returns its flop. To be timed in
 // turns with what it is the limit of: a core that is shared runs now faster, now slower.
 double multiply_add_burst();
+
+// Reads and writes every value once, in place, with a multiply-add between: what updating a state
+// takes at least. A worker has the same values each time, so they stay in its cache if they fit.
+void sweep_in_place(std::span<double> values);
 
 }  // namespace mala::bench

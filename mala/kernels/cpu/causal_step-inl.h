@@ -58,6 +58,10 @@ HWY_INLINE void add_row(const double* row, int64_t count, double* sum) {
   }
 }
 
+// A state is walked through once, too fast for the hardware to look far ahead by itself. Beyond the
+// last row lie the small sums and the next head.
+constexpr int64_t kRowsAhead = 8;
+
 // S += key (x) value where kAdds, and P = query . S, for kVectors vectors of each row of S.
 template <int kVectors, bool kAdds>
 HWY_INLINE void step_columns(const double* key, const double* value, const double* query,
@@ -74,6 +78,7 @@ HWY_INLINE void step_columns(const double* key, const double* value, const doubl
     const auto k = hn::Set(d, key[i]), q = hn::Set(d, query[i]);
     HWY_UNROLL(8)
     for (int j = 0; j < kVectors; ++j) {
+      if (kAdds) __builtin_prefetch(state + kRowsAhead * stride + j * lanes, 1);
       auto s = hn::LoadU(d, state + j * lanes);
       if (kAdds) {
         s = hn::MulAdd(k, v[j], s);
@@ -119,16 +124,21 @@ class CausalStepPass {
                                   dim_, value_dim_);
     load_features(with(task_.key, task_.k.of(head)), key_walk_, tile_, key_);
     load_row(task_.v.of(head), tile_, value_);
-    add_row(key_.plain, dim_, state.keys);
-    add_row(key_.rotated, dim_, state.rotated_keys);
-    add_row(value_, value_dim_, state.values);
     for (int64_t member = 0; member < task_.group; ++member) {
       const int64_t query_head = head * task_.group + member;
       load_features(with(task_.query, task_.q.of(query_head)), query_walk(), tile_, query_);
       const auto step = member == 0 ? step_state<true> : step_state<false>;
       step(key_.rotated, value_, query_.rotated, dim_, value_dim_, state.products, product_);
+      if (member == 0) add_to_small_sums(state);
       write(query_head, state);
     }
+  }
+
+  // They lie behind S, so it is their turn after it.
+  void add_to_small_sums(const HeadState<double>& state) {
+    add_row(key_.plain, dim_, state.keys);
+    add_row(key_.rotated, dim_, state.rotated_keys);
+    add_row(value_, value_dim_, state.values);
   }
 
   RotationWalk<T>& query_walk() { return own_query_walk_ ? *own_query_walk_ : key_walk_; }
