@@ -3,9 +3,10 @@
 #define HWY_TARGET_INCLUDE "mala/kernels/cpu/causal_float.cpp"
 #include "hwy/foreach_target.h"  // re-includes this file once per target
 #include "hwy/highway.h"
-#include "mala/kernels/cpu/causal_backward-inl.h"
 #include "mala/kernels/cpu/causal_forward-inl.h"
+#include "mala/kernels/cpu/causal_key_gradients-inl.h"
 #include "mala/kernels/cpu/causal_passes.h"
+#include "mala/kernels/cpu/causal_query_gradients-inl.h"
 #include "mala/kernels/cpu/causal_step-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -16,6 +16,7 @@
 #include "mala/kernels/cpu/rows-inl.h"
 #include "mala/kernels/cpu/stage-inl.h"
 #include "mala/kernels/cpu/transpose-inl.h"
+#include "mala/kernels/rule.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace mala::cpu::HWY_NAMESPACE {
