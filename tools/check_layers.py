@@ -59,7 +59,9 @@ LIBRARIES = {
 # All that other rooms may know of the kernels, and the libraries that only part of a room may use.
 PUBLIC_KERNELS = {
     f"mala/kernels/{name}.h"
-    for name in ("attention", "attention_c", "causal", "causal_c", "split", "split_c")
+    for name in (
+        "attention", "attention_c", "causal", "causal_c", "cuda/attention", "split", "split_c",
+    )
 }
 PYTHON_MAY_IMPORT = {"mala", "torch", "timm"}
 

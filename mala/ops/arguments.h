@@ -72,7 +72,7 @@ struct RopePairArguments {
   }
 };
 
-// Which tokens belong together, in int32 or int64, where it is not all of a batch entry.
+// Which tokens belong together, in int32 or int64 on the CPU, where it is not all of a batch entry.
 struct LengthArguments {
   std::optional<Tensor> key_lengths;                 // (B), keys that count
   std::optional<Tensor> cu_seqlens_q, cu_seqlens_k;  // (S + 1), where packed sequences begin

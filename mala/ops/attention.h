@@ -29,7 +29,8 @@ struct AttentionArguments {
   std::array<int64_t, 2> grid_width = {0, 0};   // for q, for k
   std::vector<at::Tensor> rope_table = {};      // [cos, sin] or [q_cos, q_sin, k_cos, k_sin]
   // Which tokens belong together: Lengths in mala/kernels/attention.h, here as tensors of int32
-  // or int64. Either (B) keys that count, or (S + 1) offsets of sequences packed in a batch of 1.
+  // or int64 on the CPU. Either (B) keys that count, or (S + 1) offsets of sequences packed in a
+  // batch of 1.
   std::optional<at::Tensor> key_lengths = {}, cu_seqlens_q = {}, cu_seqlens_k = {};
   // The width of each image, (S) or (S, 2), in place of grid_width.
   std::optional<at::Tensor> grid_widths = {};

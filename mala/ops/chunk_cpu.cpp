@@ -1,8 +1,8 @@
 // mala::attention_chunk and mala::attention_step on the CPU.
 #include "mala/kernels/causal.h"
 #include "mala/ops/cpu_call.h"
-#include "mala/ops/cpu_inputs.h"
 #include "mala/ops/flat.h"
+#include "mala/ops/kernel_inputs.h"
 #include "mala/ops/options.h"
 
 namespace mala::ops {
@@ -29,7 +29,7 @@ ChunkOutputs forward(const ChunkCall& call) {
   const StateBefore before(call);
   const CausalInputs<T> inputs{kernel_inputs<T>(call.tokens, lengths), before.view()};
   const AttentionOptions options = kernel_options(call.tokens);
-  const Scratch scratch([&] { return causal_forward_scratch_bytes<T>(inputs, options); });
+  const Scratch scratch(causal_forward_scratch_bytes<T>(inputs, options), call.tokens.q);
   const ChunkOutputs outputs = new_outputs(call);
   const auto& [out, state, count] = outputs;
   causal_forward<T>(inputs, options, write_view<T>(out),
@@ -44,7 +44,7 @@ ChunkGradients backward(const ChunkBackwardCall& call) {
   const StateBefore before(call.forward);
   const CausalInputs<T> inputs{kernel_inputs<T>(call.forward.tokens, lengths), before.view()};
   const AttentionOptions options = kernel_options(call.forward.tokens);
-  const Scratch scratch([&] { return causal_backward_scratch_bytes<T>(inputs, options); });
+  const Scratch scratch(causal_backward_scratch_bytes<T>(inputs, options), call.forward.tokens.q);
   const Tensor after = call.state_gradient ? call.state_gradient->contiguous() : Tensor();
   const ChunkGradients gradients = new_gradients(call.forward);
   const auto& [q, k, v, local, gate, state] = gradients;
@@ -61,7 +61,6 @@ template <typename T>
 Tensor step(const StepCall& call) {
   const AttentionCall tokens = call.chunk().tokens;
   const KernelLengths lengths(tokens);
-  take_threads_of_torch();
   const Tensor out = new_outputs(call);
   causal_step<T>(
       kernel_inputs<T>(tokens, lengths), kernel_options(tokens), write_view<T>(out),
@@ -70,18 +69,18 @@ Tensor step(const StepCall& call) {
 }
 
 ChunkOutputs forward_cpu(const ChunkCall& call) {
-  return run_checked("mala::attention_chunk", call, call.tokens.q,
-                     [&]<typename T>(T*) { return forward<T>(call); });
+  return run_on_cpu("mala::attention_chunk", call, call.tokens.q,
+                    [&]<typename T>(T*) { return forward<T>(call); });
 }
 
 ChunkGradients backward_cpu(const ChunkBackwardCall& call) {
-  return run_checked("mala::attention_chunk_backward", call, call.forward.tokens.q,
-                     [&]<typename T>(T*) { return backward<T>(call); });
+  return run_on_cpu("mala::attention_chunk_backward", call, call.forward.tokens.q,
+                    [&]<typename T>(T*) { return backward<T>(call); });
 }
 
 Tensor step_cpu(const StepCall& call) {
-  return run_checked("mala::attention_step", call, call.q,
-                     [&]<typename T>(T*) { return step<T>(call); });
+  return run_on_cpu("mala::attention_step", call, call.q,
+                    [&]<typename T>(T*) { return step<T>(call); });
 }
 
 }  // namespace

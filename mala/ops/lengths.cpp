@@ -13,8 +13,12 @@ struct Tokens {
 void check_integers(const char* where, const char* name, const Tensor& x, const Tokens& tokens) {
   TORCH_CHECK(x.scalar_type() == at::kInt || x.scalar_type() == at::kLong, "[", where, "] ", name,
               " is ", x.scalar_type(), "; int32 and int64 work: call .long() on it");
-  TORCH_CHECK(x.device() == tokens.tensor.device(), "[", where, "] ", name, " is on ", x.device(),
-              " but ", tokens.name, " is on ", tokens.tensor.device(), "; move it there");
+  const c10::Device device = tokens.tensor.device();
+  TORCH_CHECK(!x.is_cuda(), "[", where, "] ", name, " is on ", x.device(), " (", tokens.name,
+              " on ", device, "), but the host reads these numbers, and would wait for the GPU; ",
+              "call .cpu() on ", name, " before, outside of graphs");
+  TORCH_CHECK(x.is_cpu() || x.device() == device, "[", where, "] ", name, " is on ", x.device(),
+              " but ", tokens.name, " is on ", device, "; call .cpu() on ", name);
 }
 
 // `before` and `after` the count say what there must be one number for.

@@ -9,9 +9,10 @@
 
 namespace mala::ops {
 
-// Throw "[where] ..." unless the tensors of lengths hold integers, lie on the device of the tokens
-// and go with their sizes. They read no data, so they also serve tensors without memory and with
-// sizes that are symbols; the numbers themselves are for the kernels to check.
+// Throw "[where] ..." unless the tensors of lengths hold integers, lie on the CPU, whose side plans
+// the call wherever the tokens are, and go with the sizes of the tokens. They read no data, so they
+// also serve tensors without memory and with sizes that are symbols; the numbers themselves are for
+// the kernels to check.
 void check_lengths(const char* where, const AttentionCall& call);
 void check_lengths(const char* where, const KeysCall& call);
 void check_lengths(const char* where, const QueriesCall& call);

@@ -1,8 +1,8 @@
 // mala::attention_keys and mala::attention_queries on the CPU.
 #include "mala/kernels/split.h"
 #include "mala/ops/cpu_call.h"
-#include "mala/ops/cpu_inputs.h"
 #include "mala/ops/flat.h"
+#include "mala/ops/kernel_inputs.h"
 #include "mala/ops/options.h"
 
 namespace mala::ops {
@@ -47,7 +47,7 @@ Tensor keys(const KeysCall& call) {
   const KernelLengths lengths(call);
   const KeysInputs<T> inputs = kernel_inputs<T>(call, lengths);
   const AttentionOptions options = kernel_options(call);
-  const Scratch scratch([&] { return keys_scratch_bytes<T>(inputs, options); });
+  const Scratch scratch(keys_scratch_bytes<T>(inputs, options), call.k);
   const Tensor state = new_outputs(call);
   keys_forward<T>(inputs, options, write_span<Compute<T>>(state), scratch.span());
   return state;
@@ -58,7 +58,7 @@ KeysGradients keys_gradients(const KeysBackwardCall& call) {
   const KernelLengths lengths(call.forward);
   const KeysInputs<T> inputs = kernel_inputs<T>(call.forward, lengths);
   const AttentionOptions options = kernel_options(call.forward);
-  const Scratch scratch([&] { return keys_scratch_bytes<T>(inputs, options); });
+  const Scratch scratch(keys_scratch_bytes<T>(inputs, options), call.forward.k);
   const Tensor state_gradient = call.state_gradient.contiguous();
   const KeysGradients gradients = new_gradients(call.forward);
   const auto& [k, v] = gradients;
@@ -73,8 +73,8 @@ Tensor queries(const QueriesCall& call) {
   const QueriesInputs<T> inputs = kernel_inputs<T>(call, lengths);
   const AttentionOptions options = kernel_options(call);
   const WholeState<T> state(call);
-  const Scratch scratch(
-      [&] { return queries_scratch_bytes<T>(inputs, options, state.view(), value_dim(call)); });
+  const Scratch scratch(queries_scratch_bytes<T>(inputs, options, state.view(), value_dim(call)),
+                        call.q);
   const Tensor out = new_outputs(call);
   queries_forward<T>(inputs, options, state.view(), write_view<T>(out), scratch.span());
   return out;
@@ -86,9 +86,9 @@ QueriesGradients queries_gradients(const QueriesBackwardCall& call) {
   const QueriesInputs<T> inputs = kernel_inputs<T>(call.forward, lengths);
   const AttentionOptions options = kernel_options(call.forward);
   const WholeState<T> total(call.forward);
-  const Scratch scratch([&] {
-    return queries_scratch_bytes<T>(inputs, options, total.view(), value_dim(call.forward));
-  });
+  const Scratch scratch(
+      queries_scratch_bytes<T>(inputs, options, total.view(), value_dim(call.forward)),
+      call.forward.q);
   const QueriesGradients gradients = new_gradients(call.forward);
   const auto& [q, state, local, gate] = gradients;
   queries_backward<T>(
@@ -99,23 +99,23 @@ QueriesGradients queries_gradients(const QueriesBackwardCall& call) {
 }
 
 Tensor keys_cpu(const KeysCall& call) {
-  return run_checked("mala::attention_keys", call, call.k,
-                     [&]<typename T>(T*) { return keys<T>(call); });
+  return run_on_cpu("mala::attention_keys", call, call.k,
+                    [&]<typename T>(T*) { return keys<T>(call); });
 }
 
 KeysGradients keys_backward_cpu(const KeysBackwardCall& call) {
-  return run_checked("mala::attention_keys_backward", call, call.forward.k,
-                     [&]<typename T>(T*) { return keys_gradients<T>(call); });
+  return run_on_cpu("mala::attention_keys_backward", call, call.forward.k,
+                    [&]<typename T>(T*) { return keys_gradients<T>(call); });
 }
 
 Tensor queries_cpu(const QueriesCall& call) {
-  return run_checked("mala::attention_queries", call, call.q,
-                     [&]<typename T>(T*) { return queries<T>(call); });
+  return run_on_cpu("mala::attention_queries", call, call.q,
+                    [&]<typename T>(T*) { return queries<T>(call); });
 }
 
 QueriesGradients queries_backward_cpu(const QueriesBackwardCall& call) {
-  return run_checked("mala::attention_queries_backward", call, call.forward.q,
-                     [&]<typename T>(T*) { return queries_gradients<T>(call); });
+  return run_on_cpu("mala::attention_queries_backward", call, call.forward.q,
+                    [&]<typename T>(T*) { return queries_gradients<T>(call); });
 }
 
 }  // namespace

@@ -10,6 +10,11 @@ FEATURES = ["elu1", "relu", "exp", "identity"]
 ROPES = ["none", "1d", "2d", "table"]
 
 
+def exact_types(device):
+    """The types that are compared with the formula closely, the widest last: GPUs have no double."""
+    return [torch.float] if device == "cuda" else [torch.float, torch.double]
+
+
 def rope_options(rope, queries, keys, dim):
     """Offsets, widths and tables of their own for q and k, so that a mix-up shows."""
     if rope == "1d":
@@ -81,7 +86,8 @@ def ragged(x):
 LAYOUTS = [dense, tokens_outside, packed, channels_first, channels_last, ragged]
 
 
-# Which tokens belong together, for inputs that lengths_inputs makes.
+# Which tokens belong together, for inputs that lengths_inputs makes. The host reads lengths, so they
+# are on the CPU wherever the tokens are.
 LENGTHS = {
     "whole": {},
     "counted": {"key_lengths": torch.tensor([6, 1, 4])},
@@ -103,7 +109,7 @@ def lengths_inputs(kind, kv_heads=2, dtype=torch.double, dim=8):
 def lengths_rope(rope, dim=8):
     """As rope_options, with a width for each of the three sequences."""
     if rope == "2d":
-        widths = torch.tensor([[2, 3], [1, 2], [3, 1]])
+        widths = torch.tensor([[2, 3], [1, 2], [3, 1]], device="cpu")
         return {"rope": rope, "rope_offset": [1, 0], "grid_widths": widths}
     if rope == "table":  # more rows than the longest sequence has tokens
         return rope_options(rope, 7, 7, dim)

@@ -11,6 +11,12 @@ def compile_counted(function):
     return torch.compile(function, backend=counter, fullgraph=True, dynamic=True), counter
 
 
+def results_on(device):
+    """Lets tracing take tensors of several devices, lengths being on the CPU: results are on this
+    one."""
+    return torch._functorch.config.patch(fake_tensor_prefer_device_type=device)
+
+
 def expect_one_compilation(loss, calls):
     """calls: (tensors that need gradients, the other arguments), each of other sizes. Sizes that
     agree in the first by chance would be compiled as one."""

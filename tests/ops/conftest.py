@@ -1,5 +1,6 @@
 """Loads the operator library that the environment variable MALA_OPS_LIBRARY names."""
 
+import functools
 import os
 
 import pytest
@@ -15,6 +16,40 @@ def pytest_configure():
             returncode=2,
         )
     torch.ops.load_library(library)
+
+
+@functools.cache
+def why_no_gpu():
+    """What keeps the operators from a GPU here; empty where nothing does."""
+    if not torch.cuda.is_available():
+        return "torch finds no GPU"
+    try:
+        torch.ops.mala.attention(*[torch.zeros(1, 1, 1, 8, device="cuda")] * 3)
+    except RuntimeError as error:
+        if "built without CUDA" not in str(error):
+            raise
+        return str(error)
+    return ""
+
+
+@pytest.fixture(params=["cpu", "cuda"])
+def device(request):
+    """Where a test's tensors lie: what it makes goes there, unless it says otherwise."""
+    if request.param == "cuda" and why_no_gpu():
+        pytest.skip(why_no_gpu())
+    torch.set_default_device(request.param)
+    yield request.param
+    torch.set_default_device(None)
+
+
+@pytest.fixture
+def gpu():
+    """For tests of what only a GPU has."""
+    if why_no_gpu():
+        pytest.skip(why_no_gpu())
+    torch.set_default_device("cuda")
+    yield
+    torch.set_default_device(None)
 
 
 @pytest.fixture(autouse=True)

@@ -110,7 +110,7 @@ WRONG_CALLS = {
     "short lengths": (lambda: counted(6, dtype=torch.int16), ["key_lengths is Short", "int32"]),
     "lengths elsewhere": (
         lambda: counted(6, device="meta"),
-        ["key_lengths is on meta but q is on cpu", "move it"],
+        ["key_lengths is on meta but q is on cpu", r"call .cpu\(\) on key_lengths"],
     ),
     "rank of lengths": (
         lambda: counted([6]),

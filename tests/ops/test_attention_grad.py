@@ -46,32 +46,42 @@ def test_gradients_in_every_layout(layout):
         assert [g.stride()[1:] for g in gradients] == [x.stride()[1:] for x in inputs]
 
 
+@pytest.mark.parametrize("layout", cases.LAYOUTS)
+def test_float_gradients_in_every_layout(device, layout):
+    inputs = leaves(torch.float, layout)
+    out_gradient = torch.randn(1, 2, 3, 16)
+    expect_gradients_of_the_formula(inputs, out_gradient)
+
+
 def gradients(function, inputs, out_gradient):
     q, k, v, local, gate = inputs
     out = function(q, k, v, local=local, gate=gate, rope="1d")
     return torch.autograd.grad(out, inputs, out_gradient)
 
 
-@pytest.mark.parametrize(
-    "out_gradient",
-    [
-        torch.randn(1, 2, 16, 3).transpose(2, 3),
-        torch.randn(1).expand(1, 2, 3, 16),
-        torch.randn(1, 2, 1, 16).expand(1, 2, 3, 16),
-        torch.randn(2, 4, 6, 32)[:1, ::2, 1::2, ::2],
-    ],
-    ids=["transposed", "expanded", "expanded tokens", "sliced"],
-)
-def test_float_gradients_equal_those_of_the_formula(out_gradient):
-    inputs = leaves(torch.float)
+def expect_gradients_of_the_formula(inputs, out_gradient):
     doubles = [x.detach().double().requires_grad_() for x in inputs]
     expected = gradients(formula.attention, doubles, out_gradient.double())
     for actual, wanted in zip(gradients(attention, inputs, out_gradient), expected):
         assert (actual - wanted).abs().max() < FLOAT_TOLERANCE * wanted.abs().max()
 
 
-def test_only_asked_gradients_are_returned():
-    q, k, v, local, gate = leaves()
+@pytest.mark.parametrize(
+    "out_gradient",
+    [
+        lambda: torch.randn(1, 2, 16, 3).transpose(2, 3),
+        lambda: torch.randn(1).expand(1, 2, 3, 16),
+        lambda: torch.randn(1, 2, 1, 16).expand(1, 2, 3, 16),
+        lambda: torch.randn(2, 4, 6, 32)[:1, ::2, 1::2, ::2],
+    ],
+    ids=["transposed", "expanded", "expanded tokens", "sliced"],
+)
+def test_float_gradients_equal_those_of_the_formula(device, out_gradient):
+    expect_gradients_of_the_formula(leaves(torch.float), out_gradient())
+
+
+def test_only_asked_gradients_are_returned(device):
+    q, k, v, local, gate = leaves(torch.float)
     k.requires_grad_(False)
     local.requires_grad_(False)
     attention(q, k, v, local=local, gate=gate).sum().backward()
@@ -82,22 +92,22 @@ def test_only_asked_gradients_are_returned():
     assert q.grad is None
 
 
-def test_state_has_no_gradient():
-    q, k, v, _, _ = leaves()
+def test_state_has_no_gradient(device):
+    q, k, v, _, _ = leaves(torch.float)
     out, state = torch.ops.mala.attention_forward(q, k, v)
     assert out.requires_grad and not state.requires_grad
     assert state.shape == (1, 2, 8 * 16 + 2 * 8 + 16)
 
 
-def test_no_graph_without_need():
-    q, k, v, _, _ = leaves()
+def test_no_graph_without_need(device):
+    q, k, v, _, _ = leaves(torch.float)
     with torch.no_grad():
         assert not attention(q, k, v).requires_grad
     assert not attention(q.detach(), k.detach(), v.detach()).requires_grad
 
 
-def test_changed_input_is_noticed():
-    q, k, v, _, _ = leaves()
+def test_changed_input_is_noticed(device):
+    q, k, v, _, _ = leaves(torch.float)
     k = k * 1
     out = attention(q, k, v)
     k.add_(1)
@@ -105,8 +115,8 @@ def test_changed_input_is_noticed():
         out.sum().backward()
 
 
-def test_second_derivative_is_refused_in_words():
-    q, k, v, _, _ = leaves()
+def test_second_derivative_is_refused_in_words(device):
+    q, k, v, _, _ = leaves(torch.float)
     (gradient,) = torch.autograd.grad(attention(q, k, v).sum(), q, create_graph=True)
     message = r"\[mala::attention_backward\] .* only first derivatives are computed"
     with pytest.raises(RuntimeError, match=message):

@@ -4,7 +4,7 @@ import cases
 import formula
 import pytest
 import torch
-from compiling import expect_one_compilation
+from compiling import expect_one_compilation, results_on
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 attention = torch.ops.mala.attention
@@ -31,11 +31,11 @@ def actual(inputs, lengths, options):
 @pytest.mark.parametrize("kv_heads", [4, 2, 1])
 @pytest.mark.parametrize("rope", cases.ROPES)
 @pytest.mark.parametrize("kind", cases.LENGTHS)
-def test_equals_a_loop_over_sequences(kind, rope, kv_heads):
+def test_equals_a_loop_over_sequences(device, kind, rope, kv_heads):
     lengths, rope_options = cases.LENGTHS[kind], cases.lengths_rope(rope)
     for i, norm in enumerate(cases.NORMS):
         options = {**rope_options, "norm": norm, "rule": cases.RULES[(i + kv_heads) % 3]}
-        for dtype in (torch.float, torch.double):
+        for dtype in cases.exact_types(device):
             inputs = cases.lengths_inputs(kind, kv_heads, dtype)
             ours, wanted = (f(inputs, lengths, options) for f in (actual, expected))
             for name, x, y in zip(["out", *NAMES], ours, wanted):
@@ -56,10 +56,10 @@ def test_gradcheck(kind, rope):
 
 
 @pytest.mark.parametrize("kind", ["counted", "packed"])
-def test_type_and_stride_of_lengths_change_no_bit(kind):
+def test_type_and_stride_of_lengths_change_no_bit(device, kind):
     inputs = cases.lengths_inputs(kind, dtype=torch.float)
     lengths = cases.LENGTHS[kind]
-    widths = torch.tensor([2, 1, 3])
+    widths = torch.tensor([2, 1, 3], device="cpu")
     options = {"rope": "2d", "grid_widths": widths}
     results = actual(inputs, lengths, options)
 
@@ -70,21 +70,22 @@ def test_type_and_stride_of_lengths_change_no_bit(kind):
         assert all(torch.equal(x, y) for x, y in zip(results, other))
 
 
-@pytest.mark.parametrize("dtype", [torch.float, torch.double])
-def test_keys_beyond_the_count_are_never_read(dtype):
-    q, k, v, local, gate = cases.lengths_inputs("counted", dtype=dtype)
-    lengths = cases.LENGTHS["counted"]
-    beyond = torch.arange(k.shape[2]).view(-1, 1) >= lengths["key_lengths"].view(-1, 1, 1, 1)
-    spoiled = [x.detach().masked_fill(beyond, float("nan")).requires_grad_() for x in (k, v)]
-    clean = actual([q, k, v, local, gate], lengths, {"rope": "1d"})
-    results = actual([q, *spoiled, local, gate], lengths, {"rope": "1d"})
-    assert all(torch.equal(x, y) for x, y in zip(clean, results))
-    for gradient in results[2:4]:
-        assert gradient[beyond.expand(gradient.shape)].eq(0).all()
+def test_keys_beyond_the_count_are_never_read(device):
+    for dtype in cases.exact_types(device):
+        q, k, v, local, gate = cases.lengths_inputs("counted", dtype=dtype)
+        lengths = cases.LENGTHS["counted"]
+        counts = lengths["key_lengths"].to(device).view(-1, 1, 1, 1)
+        beyond = torch.arange(k.shape[2]).view(-1, 1) >= counts
+        spoiled = [x.detach().masked_fill(beyond, float("nan")).requires_grad_() for x in (k, v)]
+        clean = actual([q, k, v, local, gate], lengths, {"rope": "1d"})
+        results = actual([q, *spoiled, local, gate], lengths, {"rope": "1d"})
+        assert all(torch.equal(x, y) for x, y in zip(clean, results))
+        for gradient in results[2:4]:
+            assert gradient[beyond.expand(gradient.shape)].eq(0).all()
 
 
-def test_changed_lengths_are_noticed():
-    inputs = cases.lengths_inputs("packed")
+def test_changed_lengths_are_noticed(device):
+    inputs = cases.lengths_inputs("packed", dtype=torch.float)
     lengths = {name: x.clone() for name, x in cases.LENGTHS["packed"].items()}
     out = attention(*inputs[:3], **lengths)
     lengths["cu_seqlens_k"][1] += 1
@@ -92,29 +93,31 @@ def test_changed_lengths_are_noticed():
         out.sum().backward()
 
 
-def test_autocast_leaves_lengths_alone():
+def test_autocast_leaves_lengths_alone(device):
     inputs = [x.detach() for x in cases.lengths_inputs("packed", dtype=torch.bfloat16)]
     lengths = cases.LENGTHS["packed"]
-    with torch.autocast("cpu"):
+    with torch.autocast(device, dtype=torch.bfloat16):
         out = attention(*inputs[:3], **lengths)
     assert torch.equal(out, attention(*inputs[:3], **lengths))
 
 
 @pytest.mark.parametrize("kind", cases.LENGTHS)
 @pytest.mark.parametrize("name", ["attention_forward", "attention"])
-def test_opcheck(name, kind):
+def test_opcheck(device, name, kind):
     q, k, v, local, gate = cases.lengths_inputs(kind, dtype=torch.float)
     options = {"local": local, "gate": gate, **cases.LENGTHS[kind], **cases.lengths_rope("2d")}
-    torch.library.opcheck(getattr(torch.ops.mala, name).default, (q, k, v), options)
+    with results_on(device):
+        torch.library.opcheck(getattr(torch.ops.mala, name).default, (q, k, v), options)
 
 
 @pytest.mark.parametrize("kind", cases.LENGTHS)
-def test_opcheck_backward(kind):
+def test_opcheck_backward(device, kind):
     q, k, v, _, _ = (x.detach() for x in cases.lengths_inputs(kind, dtype=torch.float))
     options = {**cases.LENGTHS[kind], **cases.lengths_rope("1d")}
     out, state = torch.ops.mala.attention_forward(q, k, v, **options)
     op = torch.ops.mala.attention_backward.default
-    torch.library.opcheck(op, (torch.ones_like(out), state, q, k, v), options)
+    with results_on(device):
+        torch.library.opcheck(op, (torch.ones_like(out), state, q, k, v), options)
 
 
 def layouts(inputs, lengths):
@@ -127,13 +130,27 @@ def layouts(inputs, lengths):
 
 
 @pytest.mark.parametrize("kind", cases.LENGTHS)
+def test_tracing_for_gpus_needs_none(kind):
+    """Tokens on a GPU and lengths on the CPU, both without memory."""
+    expected = layouts([x.detach() for x in cases.lengths_inputs(kind, dtype=torch.float)],
+                       cases.LENGTHS[kind])
+    with FakeTensorMode() as mode, torch.device("cuda"), results_on("cuda"):
+        tokens = [torch.empty(x.shape) for x in cases.lengths_inputs(kind)]
+        lengths = {name: mode.from_tensor(x) for name, x in cases.LENGTHS[kind].items()}
+        assert layouts(tokens, lengths) == expected
+        out, state = torch.ops.mala.attention_forward(*tokens[:3], **lengths)
+        assert (out.device.type, state.device.type) == ("cuda", "cuda")
+
+
+@pytest.mark.parametrize("kind", cases.LENGTHS)
 def test_meta_and_fake_results_are_laid_out_as_real_ones(kind):
     inputs = [x.detach() for x in cases.lengths_inputs(kind)]
     lengths = cases.LENGTHS[kind]
     real = layouts(inputs, lengths)
     assert real[1][0] == (3, 2, 8 * 16 + 2 * 8 + 16)  # a state for each sequence and kv head
-    meta = [x.to("meta") for x in inputs], {name: x.to("meta") for name, x in lengths.items()}
-    assert layouts(*meta) == real
+    meta = [x.to("meta") for x in inputs]
+    assert layouts(meta, lengths) == real
+    assert layouts(meta, {name: x.to("meta") for name, x in lengths.items()}) == real
     with FakeTensorMode() as mode:
         fake = [mode.from_tensor(x) for x in inputs]
         assert layouts(fake, {name: mode.from_tensor(x) for name, x in lengths.items()}) == real

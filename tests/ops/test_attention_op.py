@@ -1,4 +1,4 @@
-"""torch.ops.mala.attention on the CPU: its values, its layouts and its threads."""
+"""torch.ops.mala.attention: its values, its layouts and its threads."""
 
 import json
 import os
@@ -21,36 +21,41 @@ def assert_near(actual, expected, dtype):
     assert error < TOLERANCE[dtype], f"relative error {error:.1e}"
 
 
-@pytest.mark.parametrize("dtype", [torch.float, torch.double])
-def test_equals_the_formula_for_all_options(dtype):
+@pytest.mark.parametrize("rope", cases.ROPES)
+def test_equals_the_formula_for_all_options(device, rope):
     queries, keys, dim, value_dim = 5, 7, 16, 24
-    q, k = cases.heads(2, 3, queries, dim, dtype), cases.heads(2, 3, keys, dim, dtype)
-    v, local, gate = (cases.heads(2, 3, n, value_dim, dtype) for n in (keys, queries, queries))
-    tails = [{}, {"local": local}, {"gate": gate}, {"local": local, "gate": gate}]
-    for i, options in enumerate(cases.all_options(queries, keys, dim)):
-        tail = tails[i % 4]
-        doubles = {name: x.double() for name, x in tail.items()}
-        expected = formula.attention(q.double(), k.double(), v.double(), **doubles, **options)
-        assert_near(attention(q, k, v, **tail, **options), expected, dtype)
+    x = [cases.heads(2, 3, n, dim, torch.double) for n in (queries, keys)]
+    x += [cases.heads(2, 3, n, value_dim, torch.double) for n in (keys, queries, queries)]
+    for dtype in cases.exact_types(device):
+        q, k, v, local, gate = (y.to(dtype) for y in x)
+        tails = [{}, {"local": local}, {"gate": gate}, {"local": local, "gate": gate}]
+        for i, options in enumerate(cases.all_options(queries, keys, dim)):
+            if options.get("rope", "none") != rope:
+                continue
+            tail = tails[(i + i // 4) % 4]
+            doubles = {name: y.double() for name, y in tail.items()}
+            expected = formula.attention(q.double(), k.double(), v.double(), **doubles, **options)
+            assert_near(attention(q, k, v, **tail, **options), expected, dtype)
 
 
 @pytest.mark.parametrize("tokens", [1, 2, 63, 1000])
-def test_equals_the_formula_at_any_length(tokens):
+def test_equals_the_formula_at_any_length(device, tokens):
     q, k, v = (cases.heads(1, 2, tokens, 64) for _ in range(3))
     expected = formula.attention(q.double(), k.double(), v.double(), rope="1d")
     assert_near(attention(q, k, v, rope="1d"), expected, torch.float)
 
 
-def test_shared_table_serves_queries_and_keys():
-    q, k, v = (cases.heads(1, 2, 6, 8, torch.double) for _ in range(3))
+def test_shared_table_serves_queries_and_keys(device):
+    dtype = cases.exact_types(device)[-1]
+    q, k, v = (cases.heads(1, 2, 6, 8, dtype) for _ in range(3))
     angles = torch.rand(9, 4)
-    table = [angles.cos(), angles.sin()]
-    expected = formula.attention(q, k, v, rope="table", rope_table=table)
-    assert_near(attention(q, k, v, rope="table", rope_table=table), expected, torch.double)
+    options = {"rope": "table", "rope_table": [angles.cos(), angles.sin()]}
+    expected = formula.attention(q.double(), k.double(), v.double(), **options)
+    assert_near(attention(q, k, v, **options), expected, dtype)
 
 
 @pytest.mark.parametrize("layout", cases.LAYOUTS)
-def test_layout_changes_no_value(layout):
+def test_layout_changes_no_value(device, layout):
     x = [cases.heads(2, 3, 40, 16) for _ in range(5)]
     q, k, v, local, gate = (layout(y) for y in x)
     expected = attention(*x[:3], local=x[3], gate=x[4], rope="1d")
@@ -58,14 +63,14 @@ def test_layout_changes_no_value(layout):
     assert_near(actual, expected.double(), torch.float)
 
 
-def test_expanded_inputs():
+def test_expanded_inputs(device):
     q, k = (cases.heads(1, 1, 9, 8).expand(2, 3, 9, 8) for _ in range(2))
     v = cases.heads(2, 3, 1, 8).expand(2, 3, 9, 8)
     expected = formula.attention(q.double(), k.double(), v.double())
     assert_near(attention(q, k, v), expected, torch.float)
 
 
-def test_out_keeps_the_order_of_q():
+def test_out_keeps_the_order_of_q(device):
     q, k, v = (cases.heads(2, 3, 40, 16) for _ in range(3))
     assert attention(q, k, v).is_contiguous()
     for layout in (cases.tokens_outside, cases.packed, cases.channels_last):

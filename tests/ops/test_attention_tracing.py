@@ -18,7 +18,7 @@ def inputs(layout=cases.dense, requires_grad=False):
 
 @pytest.mark.parametrize("rope", cases.ROPES)
 @pytest.mark.parametrize("name", ["attention_forward", "attention"])
-def test_opcheck(name, rope):
+def test_opcheck(device, name, rope):
     q, k, v, local, gate = inputs(cases.packed, requires_grad=True)
     options = cases.rope_options(rope, QUERIES, KEYS, DIM)
     if rope != "1d":
@@ -27,7 +27,7 @@ def test_opcheck(name, rope):
 
 
 @pytest.mark.parametrize("tail", [False, True])
-def test_opcheck_backward(tail):
+def test_opcheck_backward(device, tail):
     q, k, v, local, gate = inputs(cases.channels_first)
     options = {"rope": "1d", "local": local, "gate": gate} if tail else {"norm": "balanced"}
     out, state = torch.ops.mala.attention_forward(q, k, v, **options)
@@ -48,7 +48,7 @@ def run_all(q, k, v, local, gate):
 
 
 @pytest.mark.parametrize("layout", cases.LAYOUTS)
-def test_meta_and_fake_results_are_laid_out_as_real_ones(layout):
+def test_meta_and_fake_results_are_laid_out_as_real_ones(device, layout):
     real = inputs(layout)
     expected = layouts_of(run_all(*real))
     meta = [torch.empty_strided(x.shape, x.stride(), device="meta") for x in real]
@@ -67,7 +67,7 @@ def test_meta_checks_sizes():
 
 
 @pytest.mark.parametrize("layout", [cases.dense, cases.packed, cases.channels_first])
-def test_compiles_once_for_all_sizes(layout):
+def test_compiles_once_for_all_sizes(device, layout):
     def loss(q, k, v, gate, offset):
         out = attention(q, k, v, gate=gate, rope="1d", rope_offset=[offset, 0], norm="balanced")
         return (out * out).sum()

@@ -38,7 +38,7 @@ def error(actual, exact):
 @pytest.mark.parametrize("norm", ["published", "balanced"])
 @pytest.mark.parametrize("rule", cases.RULES)
 @pytest.mark.parametrize("half", HALVES)
-def test_accuracy(half, rule, norm, layout):
+def test_accuracy(device, half, rule, norm, layout):
     inputs = half_inputs(half, layout)
     out_gradient = torch.randn(2, 2, TOKENS, VALUE_DIM).to(half)
     options = {"rule": rule, "norm": norm, "rope": "2d", "grid_width": [10, 10]}
@@ -82,7 +82,7 @@ def test_accuracy_of_texts(dtype, rule, first_value):
 
 
 @pytest.mark.parametrize("half", HALVES)
-def test_state_stays_in_float(half):
+def test_state_stays_in_float(device, half):
     q, k, v, _, _ = half_inputs(half)
     _, state = torch.ops.mala.attention_forward(q, k, v)
     assert state.dtype == torch.float
@@ -92,17 +92,17 @@ def test_state_stays_in_float(half):
 
 
 @pytest.mark.parametrize("half", HALVES)
-def test_opcheck(half):
+def test_opcheck(device, half):
     q, k, v, local, gate = (x.requires_grad_() for x in half_inputs(half, cases.packed))
     torch.library.opcheck(torch.ops.mala.attention.default, (q, k, v),
                           {"local": local, "gate": gate, "rope": "1d"})
 
 
 @pytest.mark.parametrize("half", HALVES)
-def test_autocast_takes_its_type(half):
+def test_autocast_takes_its_type(device, half):
     inputs = [x.float().requires_grad_() for x in half_inputs(half)]
     q, k, v, local, gate = inputs
-    with torch.autocast("cpu", dtype=half):
+    with torch.autocast(device, dtype=half):
         out = attention(q, k, v.to(half), local=local, gate=gate)
     assert out.dtype == half
     narrow = [x.to(half) for x in inputs]
@@ -117,7 +117,7 @@ def test_autocast_keeps_double():
         assert attention(q, k, v).dtype == torch.double
 
 
-def test_mixed_types_are_refused():
+def test_mixed_types_are_refused(device):
     q, k, v, _, _ = half_inputs(torch.bfloat16)
     with pytest.raises(RuntimeError, match="k is Half.*q is BFloat16.*one type"):
         attention(q, k.half(), v)

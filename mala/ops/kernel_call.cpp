@@ -1,5 +1,5 @@
 // The errors of the kernels in the words of torch.ops.mala.*.
-#include "mala/ops/cpu_call.h"
+#include "mala/ops/kernel_call.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-// Calls that have q, k and v, and their gradients, as the views that the CPU kernels take.
+// Calls that have q, k and v, and their gradients, as the views that the kernels take.
 #pragma once
 
 #include "mala/kernels/attention.h"

@@ -1,0 +1,55 @@
+// mala::attention on a GPU. Nothing here waits for the device, so that graphs can capture it.
+#include "mala/kernels/cuda/attention.h"
+#include "mala/ops/cuda_call.h"
+#include "mala/ops/flat.h"
+#include "mala/ops/kernel_inputs.h"
+#include "mala/ops/options.h"
+
+namespace mala::ops {
+namespace {
+
+template <typename T>
+Outputs forward(const AttentionCall& call, void* stream) {
+  const KernelLengths lengths(call);
+  const AttentionInputs<T> inputs = kernel_inputs<T>(call, lengths);
+  const AttentionOptions options = kernel_options(call);
+  const Scratch scratch(gpu::attention_scratch_bytes<T>(inputs, options), call.q);
+  const Outputs outputs = new_outputs(call);
+  const auto& [out, state] = outputs;
+  gpu::attention_forward<T>(inputs, options, write_view<T>(out), write_span<float>(state),
+                            scratch.span(), stream);
+  return outputs;
+}
+
+template <typename T>
+Gradients backward(const BackwardCall& call, void* stream) {
+  const KernelLengths lengths(call.forward);
+  const AttentionInputs<T> inputs = kernel_inputs<T>(call.forward, lengths);
+  const AttentionOptions options = kernel_options(call.forward);
+  const Scratch scratch(gpu::attention_scratch_bytes<T>(inputs, options), call.forward.q);
+  const Gradients gradients = new_gradients(call.forward);
+  const Tensor state = call.state.contiguous();
+  gpu::attention_backward<T>(inputs, options, read_view<T>(call.out_gradient),
+                             read_span<float>(state), gradient_views<T>(gradients), scratch.span(),
+                             stream);
+  return gradients;
+}
+
+Outputs forward_cuda(const AttentionCall& call) {
+  return run_on_gpu("mala::attention", call, call.q,
+                    [&]<typename T>(T*, void* stream) { return forward<T>(call, stream); });
+}
+
+Gradients backward_cuda(const BackwardCall& call) {
+  return run_on_gpu("mala::attention_backward", call, call.forward.q,
+                    [&]<typename T>(T*, void* stream) { return backward<T>(call, stream); });
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(mala, CUDA, m) {
+  implement<forward_cuda>(m);
+  implement<backward_cuda>(m);
+}
+
+}  // namespace mala::ops
