@@ -1,0 +1,48 @@
+// Write, flush to the disk, rename: whoever reads the path finds the old file or the new one.
+#include "mala/core/output_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace mala {
+
+OutputFile::OutputFile(const Source& source) : source_(source) {
+  // Several writers may be at it at once, in this process or others: each takes a name of its own.
+  for (int attempt = 0; attempt < 1000 && descriptor_ < 0; ++attempt) {
+    beside_ = str(source.name, ".part-", getpid(), "-", attempt);
+    descriptor_ = open(beside_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+    if (descriptor_ < 0 && errno != EEXIST) break;
+  }
+  source_.check(descriptor_ >= 0, "cannot be written: ", std::strerror(errno));
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ < 0) return;
+  close(descriptor_);
+  unlink(beside_.c_str());
+}
+
+void OutputFile::write(Bytes bytes) {
+  constexpr size_t kMostAtOnce = size_t{1} << 30;  // the system takes at most 2 GB a call
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor_, bytes.data(), std::min(bytes.size(), kMostAtOnce));
+    if (written < 0 && errno == EINTR) continue;
+    source_.check(written >= 0, "cannot be written: ", std::strerror(errno));
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+}
+
+void OutputFile::commit() {
+  source_.check(fsync(descriptor_) == 0, "cannot be written: ", std::strerror(errno));
+  source_.check(std::rename(beside_.c_str(), source_.name.c_str()) == 0,
+                "cannot be put in place: ", std::strerror(errno));
+  close(descriptor_);
+  descriptor_ = -1;
+}
+
+}  // namespace mala

@@ -1,0 +1,53 @@
+// Order, names and sizes of the arrays of a model.
+#include "mala/io/weights.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace mala::io {
+
+const Array* Weights::find(std::string_view name) const {
+  const auto before = [](const Array& array, std::string_view wanted) {
+    return array.name < wanted;
+  };
+  const auto found = std::lower_bound(arrays.begin(), arrays.end(), name, before);
+  return found != arrays.end() && found->name == name ? &*found : nullptr;
+}
+
+std::optional<uint64_t> bytes_of(const Shape& shape, ElementType type) {
+  constexpr uint64_t kMost = std::numeric_limits<int64_t>::max();
+  uint64_t bytes = bytes_of(type);
+  // A size of zero empties the array, but does not excuse an overflow before it.
+  for (const int64_t size : shape) {
+    if (size < 0) return std::nullopt;
+    if (size > 0 && bytes > kMost / static_cast<uint64_t>(size)) return std::nullopt;
+    bytes *= static_cast<uint64_t>(std::max<int64_t>(size, 1));
+  }
+  return std::find(shape.begin(), shape.end(), 0) == shape.end() ? bytes : 0;
+}
+
+std::string shape_text(const Shape& shape) {
+  std::string text = "(";
+  for (const int64_t size : shape) text += str(text.size() > 1 ? ", " : "", size);
+  return text + ")";
+}
+
+void sort_by_name(Weights& weights, const Source& source) {
+  const auto by_name = [](const Array& a, const Array& b) { return a.name < b.name; };
+  const auto same = [](const Array& a, const Array& b) { return a.name == b.name; };
+  std::sort(weights.arrays.begin(), weights.arrays.end(), by_name);
+  const auto twice = std::adjacent_find(weights.arrays.begin(), weights.arrays.end(), same);
+  source.check(twice == weights.arrays.end(), "has two arrays of one name",
+               twice == weights.arrays.end() ? "" : ", " + in_quotes(twice->name));
+}
+
+void strip_module_prefix(Weights& weights) {
+  constexpr std::string_view kPrefix = "module.";
+  const auto has_prefix = [&](const Array& array) { return array.name.starts_with(kPrefix); };
+  while (!weights.arrays.empty() &&
+         std::all_of(weights.arrays.begin(), weights.arrays.end(), has_prefix)) {
+    for (Array& array : weights.arrays) array.name.erase(0, kPrefix.size());
+  }
+}
+
+}  // namespace mala::io
