@@ -31,6 +31,11 @@ struct ForwardFunction : Function<ForwardFunction> {
 
 Outputs forward_autograd(const AttentionCall& call) {
   check_table_gradient("mala::attention", call.ropes.tables());
+  if (!is_followed(call.q) && !is_followed(call.k) && !is_followed(call.v) &&
+      !is_followed(call.tail.local) && !is_followed(call.tail.gate)) {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    return call_operator(call);
+  }
   Tensor state;
   const Tensor out =
       ForwardFunction::apply(call.q, call.k, call.v, call.tail.local, call.tail.gate, call, &state);

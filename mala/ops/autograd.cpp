@@ -10,6 +10,10 @@ void check_table_gradient(const char* where, at::TensorList tables) {
   }
 }
 
+bool is_followed(const Tensor& x) {
+  return (x.requires_grad() && at::GradMode::is_enabled()) || x._fw_grad(0).defined();
+}
+
 variable_list asked_gradients(AutogradContext* context, const InputGradients& gradients,
                               size_t others) {
   variable_list asked;

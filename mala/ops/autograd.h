@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <utility>
@@ -16,6 +17,11 @@ using torch::autograd::Function;
 using torch::autograd::variable_list;
 
 void check_table_gradient(const char* where, at::TensorList tables);
+
+// Whether autograd has to know of a call with this input: for a gradient, or to refuse to
+// differentiate forwards. Where no input needs it, calls go straight to the kernels.
+bool is_followed(const Tensor& x);
+inline bool is_followed(const std::optional<Tensor>& x) { return x && is_followed(*x); }
 
 // Each input of forward that may have a gradient, as it was saved, with its gradient.
 using InputGradients = std::vector<std::pair<std::optional<Tensor>, Tensor>>;
@@ -44,6 +50,10 @@ struct OnceDifferentiable : Function<OnceDifferentiable<Call>> {
 // The kernel of a backward operator for autograd.
 template <typename Call>
 typename Call::Result once_differentiable(const Call& call) {
+  if (!at::GradMode::is_enabled()) {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    return call_operator(call);
+  }
   variable_list inputs = written(call).tensors;
   std::erase_if(inputs, [](const Tensor& x) { return !x.defined(); });
   const variable_list list = OnceDifferentiable<Call>::apply(at::TensorList(inputs), call);

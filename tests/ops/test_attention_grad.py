@@ -106,6 +106,14 @@ def test_no_graph_without_need(device):
     assert not attention(q.detach(), k.detach(), v.detach()).requires_grad
 
 
+def test_forward_derivatives_are_refused(device):
+    q, k, v, _, _ = (x.detach() for x in leaves(torch.float))
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(k, torch.ones_like(k))
+        with pytest.raises(RuntimeError, match="jvp is not implemented"):
+            attention(q, dual, v)
+
+
 def test_changed_input_is_noticed(device):
     q, k, v, _, _ = leaves(torch.float)
     k = k * 1
