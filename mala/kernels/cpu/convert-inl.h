@@ -1,4 +1,5 @@
-// Rows of bfloat16 and float16 to float and back, rounded to nearest even.
+// Rows of bfloat16 and float16 to float and back, rounded to nearest even; float to double and
+// back.
 #if defined(MALA_CPU_CONVERT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MALA_CPU_CONVERT_INL_H_
 #undef MALA_CPU_CONVERT_INL_H_
@@ -101,6 +102,29 @@ HWY_INLINE void convert_row(const float* from, int64_t count, float* to) {
 
 HWY_INLINE void convert_row(const double* from, int64_t count, double* to) {
   std::copy_n(from, count, to);
+}
+
+// For sums in double, whatever the arithmetic's type is.
+using Doubles = hn::CappedTag<double, 8>;
+constexpr int64_t kDoubles = static_cast<int64_t>(hn::MaxLanes(Doubles()));
+
+HWY_INLINE hn::Vec<Doubles> load_as_double(const double* from) {
+  return hn::LoadU(Doubles(), from);
+}
+HWY_INLINE hn::Vec<Doubles> load_as_double(const float* from) {
+  return hn::PromoteTo(Doubles(), hn::LoadU(hn::Rebind<float, Doubles>(), from));
+}
+
+HWY_INLINE void store_double(hn::Vec<Doubles> x, double* to) { hn::StoreU(x, Doubles(), to); }
+HWY_INLINE void store_double(hn::Vec<Doubles> x, float* to) {
+  const hn::Rebind<float, Doubles> half;
+  hn::StoreU(hn::DemoteTo(half, x), half, to);
+}
+
+// `count` is a multiple of 8.
+template <typename T>
+HWY_INLINE void copy_as_double(const T* from, int64_t count, double* to) {
+  for (int64_t j = 0; j < count; j += kDoubles) store_double(load_as_double(from + j), to + j);
 }
 
 }  // namespace mala::cpu::HWY_NAMESPACE

@@ -7,24 +7,16 @@
 #endif
 
 #include <algorithm>
-#include <cmath>
 
 #include "hwy/highway.h"
 #include "mala/kernels/cpu/layout.h"
 #include "mala/kernels/cpu/passes.h"
-#include "mala/kernels/cpu/rope.h"
+#include "mala/kernels/cpu/phases-inl.h"
 #include "mala/kernels/cpu/rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace mala::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-// The angles of one token, as cosines and sines of its pairs.
-struct Phases {
-  static constexpr int64_t kMost = RopeFrequencies::kMaxPairs;
-  alignas(64) double cosine[kMost];
-  alignas(64) double sine[kMost];
-};
 
 // Turns pairs (x0, x1) to (x0 c - x1 s, x1 c + x0 s), or back, by the lanes of c and s.
 template <bool kBack, typename T, class D64>
@@ -56,8 +48,8 @@ HWY_INLINE void turn_pairs(D64 d64, hn::Vec<D64> c, hn::Vec<D64> s, const T* fro
   }
 }
 
-// Rotates block after block of consecutive tokens. Only the first angles come from the library's
-// cos and sin; the next token's follow by one complex product in double, in registers, whose
+// Rotates block after block of consecutive tokens. Only the first angles are formed from their
+// position; the next token's follow by one complex product in double, in registers, whose
 // error after a million steps is still far below a float's.
 template <typename T>
 class RotationWalk {
@@ -111,10 +103,6 @@ class RotationWalk {
   // Rows are padded to the wide number of pairs; a grid's halves may only have the narrow one.
   static constexpr int kWide = kPad / 2, kNarrow = 2;
 
-  struct Pairs {
-    int64_t begin, end;
-  };
-
   struct Run {
     Rows<const T> from;
     Rows<T> to;
@@ -127,11 +115,8 @@ class RotationWalk {
   }
 
   void set_angles() {
-    const int64_t position = angles_.rope.offset + token_, pairs = angles_.pairs;
-    if (angles_.rope.kind == Rope::Kind::kLine) set({0, pairs}, position);
-    if (angles_.rope.kind != Rope::Kind::kGrid) return;
-    set({0, pairs / 2}, position / width_);
-    set({pairs / 2, pairs}, position % width_);
+    if (angles_.rope.kind == Rope::Kind::kTable) return;  // read token by token
+    set_phases_of_token(angles_, token_, width_, now_);
   }
 
   void turn_back_block() {
@@ -139,14 +124,6 @@ class RotationWalk {
       const double c = now_.cosine[t], s = now_.sine[t];
       now_.cosine[t] = c * angles_.turns->block_cos[t] + s * angles_.turns->block_sin[t];
       now_.sine[t] = s * angles_.turns->block_cos[t] - c * angles_.turns->block_sin[t];
-    }
-  }
-
-  void set(Pairs pairs, int64_t position) {
-    for (int64_t t = pairs.begin; t < pairs.end; ++t) {
-      const double angle = static_cast<double>(position) * angles_.turns->theta[t];
-      now_.cosine[t] = std::cos(angle);
-      now_.sine[t] = std::sin(angle);
     }
   }
 
