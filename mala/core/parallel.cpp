@@ -41,6 +41,11 @@ void parallel_for(int64_t tasks, const std::function<void(int64_t, int64_t)>& bo
     for (int64_t task = 0; task < tasks; ++task) body(task, 0);
     return;
   }
+  if (tasks <= max_workers()) {
+#pragma omp parallel for schedule(static, 1)
+    for (int64_t task = 0; task < tasks; ++task) body(task, omp_get_thread_num());
+    return;
+  }
 #pragma omp parallel for schedule(dynamic)
   for (int64_t task = 0; task < tasks; ++task) body(task, omp_get_thread_num());
 }
