@@ -1,15 +1,17 @@
-"""Writes the small weight files of tests/fuzz/corpus with torch and safetensors themselves.
+"""Writes the small files of tests/fuzz/corpus with torch, safetensors and Pillow themselves.
 
     .venv/bin/python tests/fuzz/make_corpus.py
 
-The files are kept, so that builds without Python replay them; tests/io reads some by name.
+The files are kept, so that builds without Python replay them; tests/io and tests/data read some.
 """
 
 import argparse
 from pathlib import Path
 
+import numpy as np
 import safetensors.torch
 import torch
+from PIL import Image
 
 CORPUS = Path(__file__).parent / "corpus"
 
@@ -45,6 +47,38 @@ def write_safetensors(folder):
     safetensors.torch.save_file({}, folder / "none.safetensors")
 
 
+def picture(mode):
+    levels = np.add.outer(np.arange(12) * 9, np.arange(20) * 7)
+    colours = np.stack([levels, levels[::-1], levels[:, ::-1]], axis=-1).astype(np.uint8)
+    return Image.fromarray(colours).convert(mode)
+
+
+def write_images(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    exif = Image.Exif()
+    exif[0x0112] = 3
+    colour, clear = picture("RGB"), picture("RGBA")
+    colour.save(folder / "plain.jpg", exif=exif, optimize=True)
+    colour.save(folder / "progressive.jpg", progressive=True)
+    picture("L").save(folder / "grey.jpg", optimize=True)
+    picture("CMYK").save(folder / "ink.jpg", optimize=True)
+    colour.save(folder / "plain.png", exif=exif)
+    clear.save(folder / "alpha.png")
+    picture("1").save(folder / "bits.png")
+    colour.quantize(8).save(folder / "palette.png", transparency=1)
+    Image.fromarray(np.arange(240, dtype=np.uint16).reshape(12, 20) * 270).save(
+        folder / "sixteen.png"
+    )
+    colour.save(folder / "plain.webp", exif=exif)
+    clear.save(folder / "alpha.webp")
+    colour.save(folder / "lossless.webp", lossless=True)
+    colour.save(folder / "film.webp", save_all=True, append_images=[colour.rotate(180)])
+    colour.save(folder / "plain.ppm")
+    words = " ".join(str(level * 7 % 10) for level in range(240))
+    (folder / "words.pgm").write_text(f"P2 # grey\n20 12\n9\n{words}\n")
+
+
 if __name__ == "__main__":
     write_pth(CORPUS / "pth")
     write_safetensors(CORPUS / "safetensors")
+    write_images(CORPUS / "image")

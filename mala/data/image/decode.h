@@ -1,0 +1,25 @@
+// Pictures from files: JPEG, PNG, WebP, PPM and PGM.
+#pragma once
+
+#include <string>
+
+#include "mala/core/bytes.h"
+#include "mala/data/image/image.h"
+
+namespace mala::data {
+
+struct DecodeLimits {
+  // A file of a few bytes may claim any size; 100 million pixels take 300 MB.
+  int64_t max_pixels = 100'000'000;
+};
+
+// The picture, upright as its EXIF orientation says. Grey, palette and CMYK become RGB, sixteen
+// bits become eight, alpha is dropped, of several frames the first is taken: what Pillow's
+// exif_transpose and convert("RGB") give. The kind is told by the contents. Throws mala::Error
+// that names the file when it is broken, cut short, too large or of another kind.
+Image read_image(const std::string& path, DecodeLimits limits = {});
+
+// The same for a file in memory; messages call it `name`.
+Image decode_image(Bytes bytes, const std::string& name, DecodeLimits limits = {});
+
+}  // namespace mala::data

@@ -1,0 +1,92 @@
+// Two passes, along rows and then along columns, with eight-bit pixels between them.
+#include "mala/data/image/resize.h"
+
+#include <algorithm>
+
+#include "mala/core/error.h"
+#include "mala/data/image/resample_weights.h"
+
+// The loops are plain; on x86 the compiler makes them once more for machines with longer vectors.
+// Sanitizers cannot watch the choice between the two.
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
+    !defined(__clang__)
+#define MALA_EVERY_VECTOR [[gnu::target_clones("avx2", "default")]]
+#else
+#define MALA_EVERY_VECTOR
+#endif
+
+namespace mala::data {
+namespace {
+
+constexpr int32_t kHalf = 1 << (kWeightBits - 1);
+
+uint8_t rounded(int32_t sum) {
+  return static_cast<uint8_t>(std::clamp(sum >> kWeightBits, 0, 255));
+}
+
+void resize_row(const uint8_t* from, const ResampleWeights& weights, int64_t width, uint8_t* to) {
+  for (int64_t x = 0; x < width; ++x, to += kChannels) {
+    const uint8_t* pixel = from + weights.first[static_cast<size_t>(x)] * kChannels;
+    const int32_t* const values = weights.of(x);
+    int32_t red = kHalf, green = kHalf, blue = kHalf;
+    for (int64_t k = 0; k < weights.count[static_cast<size_t>(x)]; ++k, pixel += kChannels) {
+      red += pixel[0] * values[k];
+      green += pixel[1] * values[k];
+      blue += pixel[2] * values[k];
+    }
+    to[0] = rounded(red), to[1] = rounded(green), to[2] = rounded(blue);
+  }
+}
+
+// One row from `count` rows that lie `stride` bytes apart. Channels do not matter here. Works on
+// pieces whose sums stay in the nearest cache.
+MALA_EVERY_VECTOR
+void blend_rows(const uint8_t* rows, int64_t stride, const int32_t* values, int64_t count,
+                uint8_t* to) {
+  constexpr int64_t kPiece = 1024;
+  int32_t sums[kPiece];
+  for (int64_t begin = 0; begin < stride; begin += kPiece) {
+    const int64_t length = std::min(kPiece, stride - begin);
+    for (int64_t i = 0; i < length; ++i) sums[i] = kHalf;
+    for (int64_t k = 0; k < count; ++k) {
+      const uint8_t* const row = rows + k * stride + begin;
+      const int32_t value = values[k];
+      for (int64_t i = 0; i < length; ++i) sums[i] += row[i] * value;
+    }
+    for (int64_t i = 0; i < length; ++i) to[begin + i] = rounded(sums[i]);
+  }
+}
+
+Image resize_width(const Image& image, int64_t width, Filter filter) {
+  const ResampleWeights weights = make_weights(image.size.width, width, filter);
+  Image out(Size{width, image.size.height});
+  for (int64_t y = 0; y < out.size.height; ++y) {
+    resize_row(image.row(y), weights, width, out.row(y));
+  }
+  return out;
+}
+
+Image resize_height(const Image& image, int64_t height, Filter filter) {
+  const ResampleWeights weights = make_weights(image.size.height, height, filter);
+  Image out(Size{image.size.width, height});
+  for (int64_t y = 0; y < height; ++y) {
+    blend_rows(image.row(weights.first[static_cast<size_t>(y)]), image.size.width * kChannels,
+               weights.of(y), weights.count[static_cast<size_t>(y)], out.row(y));
+  }
+  return out;
+}
+
+}  // namespace
+
+Image resize(const Image& image, Size size, Filter filter) {
+  const Size from = image.size;
+  check(from.width > 0 && from.height > 0 && size.width > 0 && size.height > 0, "resize", "from ",
+        from.width, " by ", from.height, " to ", size.width, " by ", size.height,
+        " pixels; every side must be at least 1");
+  if (from == size) return image;
+  if (from.width == size.width) return resize_height(image, size.height, filter);
+  const Image wide = resize_width(image, size.width, filter);
+  return from.height == size.height ? wide : resize_height(wide, size.height, filter);
+}
+
+}  // namespace mala::data
