@@ -76,9 +76,11 @@ class GpuCheckTest(unittest.TestCase):
 
     def test_skipping_everything_is_no_success(self):
         self.program("build/bin/cuda_attention_test", SKIPPED)
-        result = self.run_check("--only", "kernels", "build")
+        self.program("build/bin/cuda_attention_bench", "echo '[devices] no CUDA device: ...'")
+        result = self.run_check("--only", "kernels,bench", "build")
         self.assertEqual(result.returncode, 1)
         self.assertIn("cuda_attention_test ran nothing", result.stdout)
+        self.assertIn("gpu_attention ran nothing", result.stdout)
 
     def test_results_go_where_they_are_wanted(self):
         result = self.run_check("--only", "bench", "--results", "elsewhere", "build")
