@@ -37,6 +37,10 @@ def write_pth(folder):
     torch.save(checkpoint, folder / "checkpoint.pth")
     torch.save({"w": torch.zeros(2, dtype=torch.uint16), "epoch": 3}, folder / "plain.pth")
     torch.save(weights(), folder / "protocol5.pth", pickle_protocol=5)
+    # Without checksums, so that what a fuzzer changes is not refused for that alone.
+    torch.serialization.set_crc32_options(False)
+    torch.save(checkpoint, folder / "unchecked.pth")
+    torch.serialization.set_crc32_options(True)
     torch.save(weights(), folder / "legacy.pth", _use_new_zipfile_serialization=False)
 
 
