@@ -1,4 +1,4 @@
-# The three kinds of target. Paths are those of the folder that calls.
+# The kinds of target and of test. Paths are those of the folder that calls.
 
 # mala_library(kernels SOURCES a.cpp DEPS mala::core PRIVATE_DEPS PkgConfig::hwy)
 function(mala_library name)
@@ -19,6 +19,19 @@ function(mala_test path)
   target_link_libraries(${target} PRIVATE ${arg_DEPS} mala::warnings GTest::gtest_main)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
   gtest_discover_tests(${target} TEST_PREFIX "${path}." NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60)
+endfunction()
+
+# mala_python_tests(io ENVIRONMENT NAME=VALUE) runs pytest in the calling folder, on .venv's Python.
+function(mala_python_tests name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "ENVIRONMENT")
+  set(python ${PROJECT_SOURCE_DIR}/.venv/bin/python)
+  if(NOT EXISTS ${python})
+    message(STATUS "no ${python}: the Python tests of ${name} are left out; run tools/setup")
+    return()
+  endif()
+  add_test(NAME ${name}/python
+    COMMAND ${python} -B -m pytest -q -p no:cacheprovider ${CMAKE_CURRENT_SOURCE_DIR})
+  set_tests_properties(${name}/python PROPERTIES ENVIRONMENT "${arg_ENVIRONMENT}" TIMEOUT 600)
 endfunction()
 
 # mala_bench(attention DEPS mala::ops) builds bench/attention_bench.cpp
