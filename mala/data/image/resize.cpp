@@ -2,6 +2,7 @@
 #include "mala/data/image/resize.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "mala/core/error.h"
 #include "mala/data/image/resample_weights.h"
@@ -24,20 +25,6 @@ uint8_t rounded(int32_t sum) {
   return static_cast<uint8_t>(std::clamp(sum >> kWeightBits, 0, 255));
 }
 
-void resize_row(const uint8_t* from, const ResampleWeights& weights, int64_t width, uint8_t* to) {
-  for (int64_t x = 0; x < width; ++x, to += kChannels) {
-    const uint8_t* pixel = from + weights.first[static_cast<size_t>(x)] * kChannels;
-    const int32_t* const values = weights.of(x);
-    int32_t red = kHalf, green = kHalf, blue = kHalf;
-    for (int64_t k = 0; k < weights.count[static_cast<size_t>(x)]; ++k, pixel += kChannels) {
-      red += pixel[0] * values[k];
-      green += pixel[1] * values[k];
-      blue += pixel[2] * values[k];
-    }
-    to[0] = rounded(red), to[1] = rounded(green), to[2] = rounded(blue);
-  }
-}
-
 // One row from `count` rows that lie `stride` bytes apart. Channels do not matter here. Works on
 // pieces whose sums stay in the nearest cache.
 MALA_EVERY_VECTOR
@@ -57,11 +44,38 @@ void blend_rows(const uint8_t* rows, int64_t stride, const int32_t* values, int6
   }
 }
 
+// Copies pixel (i, j) to (j, i); steps count bytes, from one i to the next and from one j.
+struct Turn {
+  int64_t lines, columns;  // how many of each of i and j
+  int64_t from_line, from_column, to_line, to_column;
+};
+
+void turn(const uint8_t* from, uint8_t* to, const Turn& how) {
+  for (int64_t j = 0; j < how.columns; ++j) {
+    for (int64_t i = 0; i < how.lines; ++i) {
+      std::memcpy(to + i * how.to_line + j * how.to_column,
+                  from + i * how.from_line + j * how.from_column, kChannels);
+    }
+  }
+}
+
+// Some rows at a time are turned into columns, so that columns can be blended as rows are: with
+// all lanes of a vector, whatever the number of channels.
 Image resize_width(const Image& image, int64_t width, Filter filter) {
+  constexpr int64_t kRows = 32;
   const ResampleWeights weights = make_weights(image.size.width, width, filter);
   Image out(Size{width, image.size.height});
-  for (int64_t y = 0; y < out.size.height; ++y) {
-    resize_row(image.row(y), weights, width, out.row(y));
+  std::vector<uint8_t> before(static_cast<size_t>(image.size.width * kRows * kChannels));
+  std::vector<uint8_t> after(static_cast<size_t>(width * kRows * kChannels));
+  for (int64_t y = 0; y < out.size.height; y += kRows) {
+    const int64_t rows = std::min(kRows, out.size.height - y), column = rows * kChannels;
+    turn(image.row(y), before.data(),
+         {rows, image.size.width, image.size.width * kChannels, kChannels, kChannels, column});
+    for (int64_t x = 0; x < width; ++x) {
+      blend_rows(before.data() + weights.first[static_cast<size_t>(x)] * column, column,
+                 weights.of(x), weights.count[static_cast<size_t>(x)], after.data() + x * column);
+    }
+    turn(after.data(), out.row(y), {rows, width, kChannels, column, width * kChannels, kChannels});
   }
   return out;
 }
