@@ -1,4 +1,4 @@
-// One token for every sequence: each head's state is the work of one worker.
+// One token for every sequence: each worker has its share of all heads' states.
 #include <algorithm>
 #include <cmath>
 
@@ -17,16 +17,77 @@ auto members(const HeadsView<U>& view, int64_t batch, int64_t head) {
   return Members<Void>{view.head(batch, head), view.head_stride};
 }
 
-// Heads of one sequence share its angles, so a task takes as many as leave each worker enough.
-int64_t heads_of_a_task(int64_t sequences, int64_t heads) {
-  const int64_t tasks_wanted = sequences >= max_workers() ? sequences : max_workers();
-  return std::clamp<int64_t>(sequences * heads / tasks_wanted, 1, heads);
-}
-
 bool same(const Rope& a, const Rope& b) {
   return a.kind == b.kind && a.offset == b.offset && a.width == b.width && a.cos == b.cos &&
          a.sin == b.sin && a.table_stride == b.table_stride;
 }
+
+template <typename T>
+class StepCall {
+  using C = Compute<T>;
+
+ public:
+  StepCall(const AttentionInputs<T>& token, const AttentionOptions& options, HeadsView<T> out,
+           const CausalStateAfter& state)
+      : token_(token),
+        options_(options),
+        out_(out),
+        state_(state),
+        heads_(token.k.heads),
+        group_(token.q.heads / heads_),
+        state_size_(attention_state_size(1, 1, token.q.dim, token.v.dim)),
+        weighting_(causal_weighting(options, token.q.dim)),
+        q_angles_(options.q_rope, token.q.dim),
+        own_k_angles_(options.k_rope, token.q.dim),
+        kernels_(causal_passes<C>()) {}
+
+  // A worker's share is the same in every call: its part of the state stays in its core's cache.
+  void run() const {
+    const int64_t units = token_.q.batch * heads_, shares = std::min(units, max_workers());
+    parallel_for(shares, [&](int64_t share, int64_t) {
+      const int64_t end = (share + 1) * units / shares;
+      for (int64_t unit = share * units / shares; unit < end;) {
+        const int64_t rest_of_sequence = heads_ - unit % heads_;
+        const int64_t count = std::min(rest_of_sequence, end - unit);
+        run_heads(unit / heads_, unit % heads_, count);
+        unit += count;
+      }
+    });
+    for (int64_t& count : state_.counts) ++count;
+  }
+
+ private:
+  // Some heads of one sequence, which share its angles.
+  void run_heads(int64_t batch, int64_t head, int64_t heads) const {
+    const Members<const void> q = members(token_.q, batch, head * group_);
+    const Members<const void> k = members(token_.k, batch, head);
+    const int64_t count = state_.counts[static_cast<size_t>(batch)];
+    const RopeAngles& k_angles = same(options_.q_rope, options_.k_rope) ? q_angles_ : own_k_angles_;
+    const Span one{0, 1};
+    kernels_.step(
+        {.key = {k.first, options_.feature, &k_angles, options_.k_rope.width, one, count},
+         .query = {q.first, options_.feature, &q_angles_, options_.q_rope.width, one, count},
+         .k = k,
+         .v = members(token_.v, batch, head),
+         .q = q,
+         .local = members(token_.local, batch, head * group_),
+         .gate = members(token_.gate, batch, head * group_),
+         .out = members(out_, batch, head * group_),
+         .weighting = weighting_,
+         .heads = heads,
+         .group = group_,
+         .state = state_.sums.data() + (batch * heads_ + head) * state_size_});
+  }
+
+  const AttentionInputs<T>& token_;
+  const AttentionOptions& options_;
+  HeadsView<T> out_;
+  CausalStateAfter state_;
+  int64_t heads_, group_, state_size_;
+  CausalWeighting weighting_;
+  RopeAngles q_angles_, own_k_angles_;
+  const CausalPasses<C>& kernels_;
+};
 
 }  // namespace
 
@@ -38,35 +99,7 @@ CausalWeighting causal_weighting(const AttentionOptions& options, int64_t dim) {
 template <typename T>
 void causal_step(const AttentionInputs<T>& token, const AttentionOptions& options, HeadsView<T> out,
                  const CausalStateAfter& state) {
-  using C = Compute<T>;
-  const CausalPasses<C>& kernels = causal_passes<C>();
-  const int64_t dim = token.q.dim, heads = token.k.heads, group = token.q.heads / heads;
-  const int64_t state_size = attention_state_size(1, 1, dim, token.v.dim);
-  const CausalWeighting weighting = causal_weighting(options, dim);
-  const RopeAngles q_angles(options.q_rope, dim), own_k_angles(options.k_rope, dim);
-  const RopeAngles& k_angles = same(options.q_rope, options.k_rope) ? q_angles : own_k_angles;
-  const int64_t heads_a_task = heads_of_a_task(token.q.batch, heads);
-  const int64_t tasks_a_sequence = (heads + heads_a_task - 1) / heads_a_task;
-  parallel_for(token.q.batch * tasks_a_sequence, [&](int64_t task, int64_t) {
-    const int64_t batch = task / tasks_a_sequence, head = task % tasks_a_sequence * heads_a_task;
-    const Members<const void> q = members(token.q, batch, head * group);
-    const Members<const void> k = members(token.k, batch, head);
-    const int64_t count = state.counts[static_cast<size_t>(batch)];
-    const Span one{0, 1};
-    kernels.step({.key = {k.first, options.feature, &k_angles, options.k_rope.width, one, count},
-                  .query = {q.first, options.feature, &q_angles, options.q_rope.width, one, count},
-                  .k = k,
-                  .v = members(token.v, batch, head),
-                  .q = q,
-                  .local = members(token.local, batch, head * group),
-                  .gate = members(token.gate, batch, head * group),
-                  .out = members(out, batch, head * group),
-                  .weighting = weighting,
-                  .heads = std::min(heads_a_task, heads - head),
-                  .group = group,
-                  .state = state.sums.data() + (batch * heads + head) * state_size});
-  });
-  for (int64_t& count : state.counts) ++count;
+  StepCall<T>(token, options, out, state).run();
 }
 
 #define MALA_INSTANTIATE(T)                                                                   \
