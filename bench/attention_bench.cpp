@@ -49,7 +49,7 @@ int run(const Options& options) {
     const Section& section = *options.sections[i];
     const std::vector<Row> more = run_section(section, plans[i], options.measure);
     rows.insert(rows.end(), more.begin(), more.end());
-    tables += "\n" + table(section, more);
+    tables.append(1, '\n').append(table(section, more));
   }
   roof = higher(roof, measure_roof());
 

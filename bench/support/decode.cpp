@@ -29,12 +29,12 @@ State empty_state(const Shape& shape) {
           at::zeros({shape.batch}, at::kLong)};
 }
 
-// Views of single tokens, made beforehand: a decoder gets its tokens one by one.
+// Single tokens, made beforehand: a decoder gets them one by one, each in memory of its own.
 std::vector<Inputs> single_tokens(const Inputs& inputs) {
   std::vector<Inputs> tokens(static_cast<size_t>(kDecodedTokens));
   for (size_t i = 0; i < tokens.size(); ++i) {
     for (const Tensor& x : inputs.qkv) {
-      tokens[i].qkv.push_back(x.narrow(2, static_cast<int64_t>(i), 1));
+      tokens[i].qkv.push_back(x.narrow(2, static_cast<int64_t>(i), 1).contiguous());
     }
   }
   return tokens;
