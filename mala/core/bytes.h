@@ -1,8 +1,10 @@
 // Numbers and text out of raw bytes, whatever their alignment. The caller has checked the bounds.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string_view>
 
@@ -14,8 +16,12 @@ using Bytes = std::span<const std::byte>;
 template <typename T>
 T load_le(Bytes bytes, size_t offset) {
   T value = 0;
-  for (size_t i = sizeof(T); i-- > 0;) {
-    value = static_cast<T>(value << 8 | static_cast<T>(bytes[offset + i]));
+  if constexpr (std::endian::native == std::endian::little) {
+    std::memcpy(&value, bytes.data() + offset, sizeof(T));
+  } else {
+    for (size_t i = sizeof(T); i-- > 0;) {
+      value = static_cast<T>(value << 8 | static_cast<T>(bytes[offset + i]));
+    }
   }
   return value;
 }
