@@ -1,5 +1,8 @@
 """Pictures of every kind, read by us and by Pillow."""
 
+import struct
+import zlib
+
 import numpy as np
 import pytest
 from conftest import picture, pillow
@@ -56,6 +59,34 @@ def test_png_of_sixteen_bits(reader):
     with Image.open(file) as image:
         assert image.mode == "I;16"
     assert_close(reader.read(file), np.repeat((levels >> 8)[:, :, None], 3, axis=2))
+
+
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def write_png(file, levels, colour_type, interlaced):
+    """Levels of sixteen bits, (height, width, channels), in a form that Pillow does not write."""
+    height, width, _ = levels.shape
+    adam7 = [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2)]
+    passes = [*adam7, (1, 0, 2, 1)] if interlaced else [(0, 0, 1, 1)]
+    rows = [row for y, x, dy, dx in passes for row in levels[y::dy, x::dx] if row.size > 0]
+    body = b"".join(b"\0" + row.astype(">u2").tobytes() for row in rows)
+    header = struct.pack(">IIBBBBB", width, height, 16, colour_type, 0, 0, int(interlaced))
+    parts = [chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(body)), chunk(b"IEND", b"")]
+    file.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(parts))
+
+
+@pytest.mark.parametrize("interlaced", [False, True])
+@pytest.mark.parametrize("colour_type, channels", [(0, 1), (2, 3), (4, 2), (6, 4)])
+def test_png_of_sixteen_bits_in_every_colour_type(reader, colour_type, channels, interlaced):
+    levels = np.random.default_rng(4).integers(0, 65536, size=(13, 21, channels))
+    file = reader.folder / "a.png"
+    write_png(file, levels, colour_type, interlaced)
+    upper = levels[:, :, : 3 if channels > 2 else 1] >> 8
+    assert_close(reader.read(file), np.broadcast_to(upper, (13, 21, 3)))
+    if colour_type in (2, 6):
+        assert_close(pillow(file), upper)
 
 
 @pytest.mark.parametrize("mode", ["RGB", "RGBA"])
