@@ -32,16 +32,19 @@ bool is_row_major(const Shape& sizes, const Shape& strides) {
   return true;
 }
 
-// Elements of `width` bytes from wherever the strides say into rows.
+// Elements of `width` bytes from wherever the strides say into rows. Where a size is one its stride
+// means nothing and may be any number.
 void copy_rows(const std::byte* from, const Shape& sizes, const Shape& strides, size_t width,
                std::span<std::byte> to) {
   Shape index(sizes.size(), 0);
+  int64_t element = 0;
   for (size_t at = 0; at < to.size(); at += width) {
-    std::memcpy(to.data() + at, from, width);
+    std::memcpy(to.data() + at, from + element * static_cast<int64_t>(width), width);
     for (size_t i = sizes.size(); i-- > 0;) {
-      from += strides[i] * static_cast<int64_t>(width);
+      if (sizes[i] == 1) continue;
+      element += strides[i];
       if (++index[i] < sizes[i]) break;
-      from -= sizes[i] * strides[i] * static_cast<int64_t>(width);
+      element -= sizes[i] * strides[i];
       index[i] = 0;
     }
   }

@@ -101,6 +101,26 @@ TEST(Pth, SaysWhatIsThereInPlaceOfWeights) {
                          "no averaged weights; it has 'w', 'epoch'"));
 }
 
+// A dictionary with one tensor, which torch would make of these facts.
+std::string with_tensor(const std::string& storage, const std::string& facts,
+                        const std::string& bytes) {
+  const std::string tensor =
+      "ctorch._utils\n_rebuild_tensor_v2\n((U\7storage" + storage + "tQ" + facts + "\x89NtR";
+  return make_zip({{"f/data.pkl", "}U\1w" + tensor + "s."}, {"f/data/0", bytes}});
+}
+
+const std::string kStorage =
+    "ctorch\nFloatStorage\nU\1"
+    "0U\3cpuK\4";
+
+TEST(Pth, SizesOfOneMayHaveAnyStride) {
+  const float levels[] = {1, 2, 3, 4};
+  const std::string bytes(reinterpret_cast<const char*>(levels), sizeof levels);
+  const std::string facts = "K\0K\2K\1\x86K\2\x8a\x08\0\0\0\0\0\0\0\x7F\x86"s;
+  const std::string file = with_tensor(kStorage, facts, bytes);
+  EXPECT_EQ(floats(*parse(file).find("w")), (std::vector<float>{1, 3}));
+}
+
 struct TensorLie {
   std::string storage, facts;  // of _rebuild_tensor_v2: offset, sizes, strides
   const char* words;
@@ -108,18 +128,11 @@ struct TensorLie {
 
 class PthLies : public testing::TestWithParam<TensorLie> {};
 
-// A dictionary with one tensor in a storage of 4 floats.
 TEST_P(PthLies, AreRefused) {
-  const std::string tensor = "ctorch._utils\n_rebuild_tensor_v2\n((U\7storage" +
-                             GetParam().storage + "tQ" + GetParam().facts + "\x89NtR";
-  const std::string file =
-      make_zip({{"f/data.pkl", "}U\1w" + tensor + "s."}, {"f/data/0", std::string(16, 'x')}});
+  const std::string file = with_tensor(GetParam().storage, GetParam().facts, std::string(16, 'x'));
   EXPECT_TRUE(test::says(refused(file), GetParam().words));
 }
 
-const std::string kStorage =
-    "ctorch\nFloatStorage\nU\1"
-    "0U\3cpuK\4";
 const TensorLie kLies[] = {
     {kStorage, "K\0K\5\x85K\1\x85"s, "'w' reaches beyond its storage of 4 elements"},
     {kStorage, "K\4K\1\x85K\1\x85"s, "reaches beyond"},
