@@ -4,7 +4,9 @@
 #include <charconv>
 #include <unordered_map>
 
+#include "mala/io/pickle_constants.h"
 #include "mala/io/pickle_input.h"
+#include "mala/io/pickle_opcodes.h"
 #include "mala/io/pickle_stack.h"
 
 namespace mala::io {
@@ -12,8 +14,8 @@ namespace {
 
 using Kind = Node::Kind;
 
-constexpr uint64_t kMostPickleBytes = 64
-                                      << 20;  // of a checkpoint of a hundred thousand tensors: 15
+// A checkpoint of a hundred thousand tensors has 15 million.
+constexpr uint64_t kMostPickleBytes = 64'000'000;
 
 // What a call to these would return: a dictionary, filled by the opcodes that follow.
 bool makes_dict(const Node& callable) {
@@ -30,11 +32,11 @@ class PickleMachine : private PickleStack {
 
   Pickle run() {
     for (;;) {
-      const char op = static_cast<char>(input_.number<uint8_t>());
-      if (op == '.') break;
-      const bool known =
-          read_number(op) || read_text(op) || read_container(op) || read_call(op) || move(op);
-      if (!known) refuse(op);
+      const char code = static_cast<char>(input_.number<uint8_t>());
+      if (code == op::kStop) break;
+      const bool known = read_number(code, input_, *this) || read_text(code, input_, *this) ||
+                         read_container(code) || read_call(code) || move(code);
+      if (!known) refuse(code);
     }
     return take();
   }
@@ -42,172 +44,90 @@ class PickleMachine : private PickleStack {
  private:
   // The opcodes, by family; each says whether the opcode was its own.
 
-  bool read_number(char op) {
-    switch (op) {
-      case 'N':
-        return push_opaque();
-      case '\x88':
-        return push_integer(1);
-      case '\x89':
-        return push_integer(0);
-      case 'J':
-        return push_integer(static_cast<int32_t>(input_.number<uint32_t>()));
-      case 'K':
-        return push_integer(input_.number<uint8_t>());
-      case 'M':
-        return push_integer(input_.number<uint16_t>());
-      case '\x8a':
-        return push_long(input_.number<uint8_t>());
-      case '\x8b':
-        return push_long(input_.number<uint32_t>());
-      case 'I':
-      case 'L':
-        return push_written(input_.line());
-      case 'F':
-        input_.line();
-        return push_opaque();
-      case 'G':
-        input_.take(8);
-        return push_opaque();
-      default:
-        return false;
-    }
-  }
-
-  // So many bytes, lowest first, the highest with the sign.
-  bool push_long(uint32_t count) {
-    const Bytes bytes = input_.take(count);
-    if (count > 8) return push_opaque();
-    uint64_t value = count > 0 && (bytes[count - 1] & std::byte{0x80}) != std::byte{0} ? ~0ull : 0;
-    for (size_t i = count; i-- > 0;) value = value << 8 | static_cast<uint64_t>(bytes[i]);
-    return push_integer(static_cast<int64_t>(value));
-  }
-
-  bool push_written(std::string_view digits) {
-    if (digits.ends_with('L')) digits.remove_suffix(1);
-    int64_t value = 0;
-    const char* const end = digits.data() + digits.size();
-    const auto result = std::from_chars(digits.data(), end, value);
-    return result.ec == std::errc() && result.ptr == end ? push_integer(value) : push_opaque();
-  }
-
-  bool read_text(char op) {
-    switch (op) {
-      case 'X':
-      case 'T':
-        return push_text(input_.text(input_.number<uint32_t>()));
-      case '\x8c':
-      case 'U':
-        return push_text(input_.text(input_.number<uint8_t>()));
-      case '\x8d':
-        return push_text(input_.text(input_.number<uint64_t>()));
-      case 'V':
-        return push_text(input_.line());
-      case 'S':
-        return push_quoted(input_.line());
-      case 'B':
-        input_.take(input_.number<uint32_t>());
-        return push_opaque();
-      case 'C':
-        input_.take(input_.number<uint8_t>());
-        return push_opaque();
-      case '\x8e':
-      case '\x96':
-        input_.take(input_.number<uint64_t>());
-        return push_opaque();
-      default:
-        return false;
-    }
-  }
-
-  bool push_quoted(std::string_view text) {
-    return push_text(text.size() >= 2 ? text.substr(1, text.size() - 2) : text);
-  }
-
-  bool read_container(char op) {
-    switch (op) {
-      case ']':
+  bool read_container(char code) {
+    switch (code) {
+      case op::kEmptyList:
         return push({.kind = Kind::kList});
-      case '}':
+      case op::kEmptyDict:
         return push({.kind = Kind::kDict});
-      case ')':
+      case op::kEmptyTuple:
         return push({.kind = Kind::kTuple});
-      case '\x8f':
+      case op::kEmptySet:
         return push_opaque();
-      case 'l':
+      case op::kList:
         return push({.kind = Kind::kList, .items = pop_to_mark()});
-      case 't':
+      case op::kTuple:
         return push({.kind = Kind::kTuple, .items = pop_to_mark()});
-      case '\x91':
+      case op::kFrozenSet:
         pop_to_mark();
         return push_opaque();
-      case 'd':
+      case op::kDict:
         return push({.kind = Kind::kDict, .items = pop_pairs_to_mark()});
-      case '\x85':
+      case op::kTuple1:
         return push_tuple(1);
-      case '\x86':
+      case op::kTuple2:
         return push_tuple(2);
-      case '\x87':
+      case op::kTuple3:
         return push_tuple(3);
-      case 'a':
+      case op::kAppend:
         return fill({pop()});
-      case 'e':
-      case '\x90':
+      case op::kAppends:
+      case op::kAddItems:
         return fill(pop_to_mark());
-      case 's': {
+      case op::kSetItem: {
         const NodeId value = pop(), key = pop();
         return fill_pairs({key, value});
       }
-      case 'u':
+      case op::kSetItems:
         return fill_pairs(pop_pairs_to_mark());
       default:
         return false;
     }
   }
 
-  bool read_call(char op) {
-    switch (op) {
-      case 'c': {
+  bool read_call(char code) {
+    switch (code) {
+      case op::kGlobal: {
         const std::string_view module = input_.line(), name = input_.line();
         return push({.kind = Kind::kGlobal, .text = name, .module = module});
       }
-      case '\x93': {
+      case op::kStackGlobal: {
         const NodeId name = pop(), module = pop();
         return push({.kind = Kind::kGlobal, .text = node(name).text, .module = node(module).text});
       }
-      case 'R':
-      case '\x81': {
+      case op::kReduce:
+      case op::kNewObj: {
         const NodeId arguments = pop(), callable = pop();
         return push_call(callable, arguments);
       }
-      case '\x92': {
+      case op::kNewObjEx: {
         pop();  // named arguments
         const NodeId arguments = pop(), callable = pop();
         return push_call(callable, arguments);
       }
-      case 'b':
+      case op::kBuild:
         pop();  // the state of an object; what we read has none
         top();
         return true;
-      case 'i':
+      case op::kInst:
         input_.line();
         input_.line();
         [[fallthrough]];
-      case 'o':
+      case op::kObj:
         pop_to_mark();
         return push_opaque();
-      case 'Q':
+      case op::kBinPersId:
         return push({.kind = Kind::kPersistent, .items = {pop()}});
-      case 'P':
+      case op::kPersId:
         input_.line();
         return push_opaque();
-      case '\x82':
+      case op::kExt1:
         input_.take(1);
         return push_opaque();
-      case '\x83':
+      case op::kExt2:
         input_.take(2);
         return push_opaque();
-      case '\x84':
+      case op::kExt4:
         input_.take(4);
         return push_opaque();
       default:
@@ -237,37 +157,37 @@ class PickleMachine : private PickleStack {
   }
 
   // The memo, the marks, and what only frames or reorders.
-  bool move(char op) {
-    switch (op) {
-      case '(':
+  bool move(char code) {
+    switch (code) {
+      case op::kMark:
         return mark();
-      case '0':
+      case op::kPop:
         return drop();
-      case '1':
+      case op::kPopMark:
         pop_to_mark();
         return true;
-      case '2':
+      case op::kDup:
         return push_again(top());
-      case 'q':
+      case op::kBinPut:
         return remember(input_.number<uint8_t>());
-      case 'r':
+      case op::kLongBinPut:
         return remember(input_.number<uint32_t>());
-      case '\x94':
+      case op::kMemoize:
         return remember(memo_.size());
-      case 'p':
+      case op::kPut:
         return remember(written_key());
-      case 'h':
+      case op::kBinGet:
         return recall(input_.number<uint8_t>());
-      case 'j':
+      case op::kLongBinGet:
         return recall(input_.number<uint32_t>());
-      case 'g':
+      case op::kGet:
         return recall(written_key());
-      case '\x80':
+      case op::kProto:
         source().check(input_.number<uint8_t>() <= 5,
                        "its pickle is of a protocol after 5;"
                        " save it with torch.save's own default");
         return true;
-      case '\x95':
+      case op::kFrame:
         input_.take(8);
         return true;
       default:
@@ -283,6 +203,7 @@ class PickleMachine : private PickleStack {
     return key;
   }
   bool remember(uint64_t key) {
+    count(1);
     memo_[key] = top();
     return true;
   }
@@ -292,9 +213,9 @@ class PickleMachine : private PickleStack {
     return push_again(found->second);
   }
 
-  [[noreturn]] void refuse(char op) const {
+  [[noreturn]] void refuse(char code) const {
     source().fail(str("its pickle has the unknown opcode ",
-                      static_cast<int>(static_cast<unsigned char>(op)), "; it is damaged"));
+                      static_cast<int>(static_cast<unsigned char>(code)), "; it is damaged"));
   }
 
   PickleInput input_;

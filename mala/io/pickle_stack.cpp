@@ -6,7 +6,7 @@ namespace {
 
 // Nodes and references between them. A checkpoint has tens of thousands; a hostile pickle could
 // otherwise repeat a long list until the memory is full.
-constexpr size_t kMostValues = 8'000'000;
+constexpr size_t kMostValues = 4'000'000;
 
 }  // namespace
 

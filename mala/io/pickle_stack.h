@@ -36,12 +36,14 @@ class PickleStack {
   bool fill(std::vector<NodeId> items) { return fill(std::move(items), Node::Kind::kList); }
   bool fill_pairs(std::vector<NodeId> items) { return fill(std::move(items), Node::Kind::kDict); }
 
+  // Of whatever takes memory. Throws when a pickle has too much of it.
+  void count(size_t values);
+
   // The finished tree: the value on top is its root.
   Pickle take();
 
  private:
   bool fill(std::vector<NodeId> items, Node::Kind kind);
-  void count(size_t values);
 
   const Source& source_;
   Pickle pickle_;
