@@ -6,7 +6,8 @@ namespace {
 
 constexpr int64_t kNoList = -1;
 
-std::string key(size_t i) { return std::to_string(i); }
+// All values together: a name for each would cost more than the rest of a small call.
+constexpr const char* kValues = "values";
 
 }  // namespace
 
@@ -36,19 +37,17 @@ void FieldReader::read(std::optional<std::string_view>& x) {
   if (!value.isNone()) x = value.toStringView();
 }
 
-void save_fields(torch::autograd::AutogradContext* context, const FieldWriter& writer) {
-  context->save_for_backward(writer.tensors);
-  for (size_t i = 0; i < writer.values.size(); ++i) {
-    context->saved_data[key(i)] = writer.values[i];
-  }
+void save_fields(torch::autograd::AutogradContext* context, FieldWriter writer) {
+  context->save_for_backward(std::move(writer.tensors));
+  c10::impl::GenericList values(c10::AnyType::get());
+  values.reserve(writer.values.size());
+  for (c10::IValue& value : writer.values) values.push_back(std::move(value));
+  context->saved_data[kValues] = std::move(values);
 }
 
 FieldReader saved_fields(torch::autograd::AutogradContext* context) {
-  std::vector<c10::IValue> values;
-  for (size_t i = 0; i < context->saved_data.size(); ++i) {
-    values.push_back(context->saved_data.at(key(i)));
-  }
-  return {context->get_saved_variables(), std::move(values)};
+  const at::ArrayRef<c10::IValue> values = context->saved_data.at(kValues).toListRef();
+  return {context->get_saved_variables(), values.vec()};
 }
 
 }  // namespace mala::ops

@@ -59,7 +59,7 @@ FieldWriter written(const Call& call) {
   return writer;
 }
 
-void save_fields(torch::autograd::AutogradContext* context, const FieldWriter& writer);
+void save_fields(torch::autograd::AutogradContext* context, FieldWriter writer);
 FieldReader saved_fields(torch::autograd::AutogradContext* context);
 
 template <typename Call>
