@@ -22,9 +22,12 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
 }  // namespace
 
 std::string in_torch_words(const char* where, std::string_view message) {
-  // Kernels begin with their own name in brackets.
+  // Kernels begin with their own name in brackets, which says nothing here, failures of a device
+  // with the call that failed, which does.
   const size_t end = message.starts_with('[') ? message.find("] ") : std::string_view::npos;
-  std::string text(end == std::string_view::npos ? message : message.substr(end + 2));
+  const bool has_name = end != std::string_view::npos;
+  std::string text(has_name ? message.substr(end + 2) : message);
+  if (has_name && message.starts_with("[cuda")) text = str(message.substr(1, end - 1), " ", text);
   for (const auto& [from, to] : kNames) replace_all(text, from, to);
   return str("[", where, "] ", text);
 }
