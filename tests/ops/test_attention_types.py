@@ -8,11 +8,12 @@ import torch
 attention = torch.ops.mala.attention
 HALVES = [torch.bfloat16, torch.float16]
 TOKENS, DIM, VALUE_DIM = 70, 24, 40
-TEXT = 700  # tokens of a causal call: several blocks
+TEXTS, TEXT = 6, 700  # texts of a causal call, and their tokens: several blocks, two parts
 # The bar: twice the error of the float32 formula, rounded once to the narrow type.
 ALLOWED = 2.0
-# Where both are exact but for the last places of float32, the ratio means nothing.
-UNIT = torch.finfo(torch.float).eps
+# The same for texts. The rule inline is not balanced by default: its values have no centre to lie
+# about, and where its weights are large they cancel less well than a full matrix of them does.
+ALLOWED_OF_TEXTS = {"mala": 2.0, "linear": 2.0, "inline": 3.0}
 
 
 def half_inputs(dtype, layout=cases.dense):
@@ -51,34 +52,35 @@ def test_accuracy(device, half, rule, norm, layout):
 
 
 def text_inputs(dtype, first_value):
-    """q, k, v, local, gate of a text, whose first value may be an outlier."""
-    x = [torch.randn(1, 2, TEXT, dim) for dim in (DIM, DIM, VALUE_DIM, VALUE_DIM, VALUE_DIM)]
+    """q, k, v, local, gate of texts, whose first value may be an outlier."""
+    dims = (DIM, DIM, VALUE_DIM, VALUE_DIM, VALUE_DIM)
+    x = [torch.randn(TEXTS, 2, TEXT, dim) for dim in dims]
     if first_value is not None:
         x[2][:, :, 0] = first_value
     return [y.to(dtype) for y in x]
 
 
-def assert_accurate(actual, simple, right, units, name):
-    tiny = units * UNIT * right.abs().max().item()
-    assert error(actual, right) <= ALLOWED * error(simple.to(actual.dtype), right) + tiny, name
+def typical_error(actual, exact):
+    """The root mean square: the largest of a part is a matter of one token's luck."""
+    return (actual.double() - exact).square().mean().sqrt().item()
 
 
 @pytest.mark.parametrize("first_value", [None, 100.0])
 @pytest.mark.parametrize("rule", cases.RULES)
 @pytest.mark.parametrize("dtype", [torch.float, *HALVES])
 def test_accuracy_of_texts(dtype, rule, first_value):
-    """As a whole, and with more units in every part, where no other part's numbers hide errors."""
+    """In every part of a text, so that no other part's numbers hide errors."""
     inputs = text_inputs(dtype, first_value)
-    out_gradient = torch.randn(1, 2, TEXT, VALUE_DIM).to(dtype)
+    out_gradient = torch.randn(TEXTS, 2, TEXT, VALUE_DIM).to(dtype)
     options = {"rule": rule, "rope": "1d", "causal": True}
     exact = outcome(formula.attention, [x.double() for x in inputs], out_gradient, options)
     in_float = outcome(formula.attention, [x.float() for x in inputs], out_gradient, options)
     ours = outcome(attention, inputs, out_gradient, options)
     for name, *results in zip(("out", *"qkv", "local", "gate"), ours, in_float, exact):
         assert results[0].dtype == dtype
-        assert_accurate(*results, 4, name)
-        for i, part in enumerate(zip(*(x.split(100, dim=2) for x in results))):
-            assert_accurate(*part, 32, f"{name}, part {i}")
+        for i, (actual, simple, right) in enumerate(zip(*(x.split(100, dim=2) for x in results))):
+            allowed = ALLOWED_OF_TEXTS[rule] * typical_error(simple.to(dtype), right)
+            assert typical_error(actual, right) <= allowed, f"{name}, part {i}"
 
 
 @pytest.mark.parametrize("half", HALVES)

@@ -8,6 +8,7 @@
 #endif
 
 #include "hwy/highway.h"
+#include "mala/kernels/cpu/causal_attend-inl.h"
 #include "mala/kernels/cpu/causal_sweep-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -34,41 +35,26 @@ void causal_sum_keys(const CausalKeys<T>& task, double* sums, const CausalTiles<
   RotationWalk<T> walk(task.keys);
   const int64_t first = task.keys.span.first;
   const int64_t count = std::clamp<int64_t>(task.key_count - first, 0, task.keys.span.count);
-  const T* centre = task.centre ? tiles.centre : nullptr;
-  if (centre)
+  MovingCentre<T> centre(task.centre ? tiles.centre : nullptr, layout, sums);
+  if (task.centre)
     mean_of_rows(task.values, {first, std::min(count, kBlock)}, tiles.values, tiles.centre);
   for_each_block({first, count}, [&](Span block, bool last) HWY_ATTR {
     Prefetch next;
     next.add(task.keys.x, block.first + kBlock);
     next.add(task.values, block.first + kBlock);
     const Rows<T> keys = stage_clean_features(task.keys, block, tiles.keys);
-    const Rows<const T> values = stage_centred(task.values, block, centre, tiles.values);
+    const Rows<const T> values = stage_centred(task.values, block, centre.get(), tiles.values);
     add_rows(values, {block.count, value_pad, 0}, group + layout.values());
     add_rows(read_only(keys), {block.count, dim_pad, 0}, group + layout.keys());
     walk.template rotate<false>(read_only(keys), keys, block.count);
     add_rows(read_only(keys), {block.count, dim_pad, 0}, group + layout.rotated_keys());
     add_outer_products(read_only(keys), values, {layout.dim, value_pad, block.count},
                        group + layout.products(), next);
-    grouped.end_block(block.count, last);
+    const int64_t seen = block.first + block.count - first;
+    if (grouped.end_block(block.count, last || centre.is_old(seen))) centre.move_to_mean(seen);
     walk.advance(block.count);
   });
-  if (centre) move_centre<T>(centre, task.centre, count, layout, sums);
-}
-
-// attention = product * P + mean * mean value, moved back by the centre.
-template <typename T>
-HWY_INLINE void weigh_products(const TokenTerms<T>& terms, Rows<const T> means, const T* centre,
-                               Extent size, Rows<T> products) {
-  const hn::ScalableTag<T> d;
-  for (int64_t i = 0; i < size.rows; ++i) {
-    const auto product = hn::Set(d, terms.product[i]), mean = hn::Set(d, terms.mean[i]);
-    for (int64_t j = 0; j < size.columns; j += static_cast<int64_t>(hn::Lanes(d))) {
-      T* at = products.row(i) + j;
-      auto y = hn::Mul(mean, hn::LoadU(d, means.row(i) + j));
-      if (centre) y = hn::Add(y, hn::LoadU(d, centre + j));
-      hn::StoreU(hn::MulAdd(product, hn::LoadU(d, at), y), d, at);
-    }
-  }
+  centre.move_to(task.centre, count);
 }
 
 // out = (attention + local) * gate.
@@ -122,16 +108,15 @@ class CausalForwardPass {
     QueryBlock<T> queries(task_.keys.weighting, keys_);
     queries.measure_plain(read_only(features), block.count);
     walk_.template rotate<false>(read_only(features), features, block.count);
-    queries.measure_rotated(read_only(features), block.count);
+    compute_scores(read_only(features), keys_, block.count, tiles_, next);
+    queries.measure_rotated(read_only(features), tiles_.scores, block.count);
     TokenTerms<T> terms;
     queries.weigh(block.count, terms);
-    compute_products(read_only(features), keys_, block.count, tiles_, tiles_.attention, next);
-    const Rows<T> attention{tiles_.attention, size.columns};
-    weigh_products(terms, keys_.means, keys_.centre(), size, attention);
+    attend(read_only(features), keys_, terms, block.count, tiles_, next);
+    const Rows<const T> attention{tiles_.attention, size.columns};
     const Output to = task_.out.of(member);
     const Rows<T> out = stage_output(to, block, tiles_.outputs);
-    pass_through_tail(read_only(attention),
-                      stage(task_.queries.local.of(member), block, tiles_.local),
+    pass_through_tail(attention, stage(task_.queries.local.of(member), block, tiles_.local),
                       stage(task_.queries.gate.of(member), block, tiles_.gate), size, out);
     unstage(out, block, to);
   }

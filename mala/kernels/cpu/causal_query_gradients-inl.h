@@ -69,7 +69,12 @@ class CausalQueryGradientPass {
                                                   tiles_.queries, tiles_.rotated_queries);
     QueryBlock<T> queries(task_.keys.weighting, keys_);
     queries.measure_plain(features.plain, block.count);
-    queries.measure_rotated(read_only(features.rotated), block.count);
+    if (task_.queries.gate.first.data) {
+      compute_scores(read_only(features.rotated), keys_, block.count, tiles_, next);
+      queries.measure_rotated(read_only(features.rotated), tiles_.scores, block.count);
+    } else {
+      queries.measure_rotated(read_only(features.rotated), block.count);
+    }
     queries.weigh(block.count, terms_);
     if (task_.queries.gate.first.data) write_gate_gradient(block, member, features, next);
     const Rows<const T> gradient =
@@ -90,15 +95,13 @@ class CausalQueryGradientPass {
   // The gate's gradient needs the attention itself, which is computed again.
   HWY_INLINE void write_gate_gradient(Span block, int64_t member, const Features<T>& features,
                                       Prefetch& next) {
-    compute_products(read_only(features.rotated), keys_, block.count, tiles_, tiles_.attention,
-                     next);
-    const Rows<T> attention{tiles_.attention, layout_.value_pad()};
-    weigh_products(terms_, keys_.means, keys_.centre(), size_value_, attention);
+    attend(read_only(features.rotated), keys_, terms_, block.count, tiles_, next);
+    const Rows<const T> attention{tiles_.attention, layout_.value_pad()};
     const Output to = task_.d_gate.of(member);
     const Rows<T> d_gate = stage_output(to, block, tiles_.outputs);
-    pass_through_tail(
-        read_only(attention), stage(task_.queries.local.of(member), block, tiles_.local),
-        stage(task_.out_gradient.of(member), block, tiles_.gradient), size_value_, d_gate);
+    pass_through_tail(attention, stage(task_.queries.local.of(member), block, tiles_.local),
+                      stage(task_.out_gradient.of(member), block, tiles_.gradient), size_value_,
+                      d_gate);
     unstage(d_gate, block, to);
   }
 

@@ -11,12 +11,11 @@
 
 #include "hwy/highway.h"
 #include "mala/kernels/cpu/causal_passes.h"
-#include "mala/kernels/cpu/causal_state.h"
 #include "mala/kernels/cpu/matmul-inl.h"
+#include "mala/kernels/cpu/moving_centre.h"
 #include "mala/kernels/cpu/rows-inl.h"
 #include "mala/kernels/cpu/stage-inl.h"
 #include "mala/kernels/cpu/transpose-inl.h"
-#include "mala/kernels/rule.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace mala::cpu::HWY_NAMESPACE {
@@ -157,7 +156,7 @@ class KeySweep {
       : task_(task),
         tiles_(tiles),
         layout_{task.keys.x.cols, task.values.cols},
-        all_(sums),
+        centre_(task.centre ? tiles.centre : nullptr, layout_, sums),
         sums_(sums, layout_.size(), tiles),
         walk_(task.keys) {
     start_centre();
@@ -165,19 +164,21 @@ class KeySweep {
   }
 
   const StateLayout& layout() const { return layout_; }
-  const T* centre() const { return task_.centre ? tiles_.centre : nullptr; }
+  const T* centre() const { return centre_.get(); }
 
   // What the block's queries read: its keys, rotated, its values, the products S before it, and for
   // each token the sums and the mean that it sees.
   int64_t count = 0;  // keys
   Rows<const T> rotated = {}, values = {}, key_sums = {}, rotated_key_sums = {}, means = {};
-  const T* products = nullptr;
+  const T *products = nullptr, *rotated_keys_before = nullptr, *values_before = nullptr;
   T c[kBlock] = {}, inverse_count[kBlock] = {};
 
   HWY_INLINE void begin_block(Span block) {
     count = std::clamp<int64_t>(task_.key_count - block.first, 0, block.count);
     const T* now = sums_.before_block();
     products = now + layout_.products();
+    rotated_keys_before = now + layout_.rotated_keys();
+    values_before = now + layout_.values();
     const Span own{block.first, count};
     const Rows<T> keys = stage_clean_features(task_.keys, own, tiles_.keys);
     values = stage_centred(task_.values, own, centre(), tiles_.values);
@@ -204,12 +205,12 @@ class KeySweep {
     add_outer_products(rotated, values, {layout_.dim, layout_.value_pad(), count},
                        group + layout_.products(), meanwhile);
     walk_.advance(block.count);
-    if (!sums_.ends_group(block.count, last || begins_text(block))) return;
     const int64_t seen = keys_up_to(block.first + block.count);
-    if (last && task_.centre) {
-      move_centre<T>(tiles_.centre, task_.centre, seen, layout_, all_);
+    if (!sums_.ends_group(block.count, last || centre_.is_old(seen))) return;
+    if (last) {
+      centre_.move_to(task_.centre, seen);
     } else {
-      move_centre_to_mean(seen);
+      centre_.move_to_mean(seen);
     }
     sums_.start_group();
   }
@@ -227,7 +228,7 @@ class KeySweep {
   void start_centre() {
     if (!task_.centre) return;
     std::copy_n(task_.centre, layout_.value_pad(), tiles_.centre);
-    move_centre_to_mean(keys_up_to(task_.keys.span.first));
+    centre_.move_to_mean(keys_up_to(task_.keys.span.first));
   }
 
   // The tokens after the first block see all of it: for them its sums are taken about its mean,
@@ -239,17 +240,6 @@ class KeySweep {
       tiles_.centre[j] += sum[j] / static_cast<T>(count);
     }
     values = stage_centred(task_.values, {block.first, count}, centre(), tiles_.values);
-  }
-
-  void move_centre_to_mean(int64_t seen) {
-    if (!task_.centre || seen == 0) return;
-    alignas(64) T mean[kMostPad] = {};
-    for (int64_t j = 0; j < layout_.value_dim; ++j) {
-      const double moved = all_[layout_.values() + j] / static_cast<double>(seen);
-      mean[j] = static_cast<T>(static_cast<double>(tiles_.centre[j]) + moved);
-    }
-    move_centre<T>(tiles_.centre, mean, seen, layout_, all_);
-    std::copy_n(mean, layout_.value_pad(), tiles_.centre);
   }
 
   HWY_INLINE Rows<const T> prefix(Rows<const T> rows, const T* start, Span block, Rows<T> sums) {
@@ -269,74 +259,10 @@ class KeySweep {
   const CausalKeys<T>& task_;
   const CausalTiles<T>& tiles_;
   StateLayout layout_;
-  double* all_;
+  MovingCentre<T> centre_;
   RunningSums<T> sums_;
   RotationWalk<T> walk_;
 };
-
-// What the rule makes of a token: attention = product * P + mean * mean value, and the rest is for
-// the backward.
-template <typename T>
-struct TokenTerms {
-  T product[kBlock], mean[kBlock];
-  T gain[kBlock], gain_slope[kBlock], shift_slope[kBlock], r[kBlock];
-};
-
-// The magnitudes of a member's queries: s from their features as they are, r from the rotated.
-template <typename T>
-class QueryBlock {
- public:
-  QueryBlock(const CausalWeighting& weighting, const KeySweep<T>& keys)
-      : weighting_(weighting), keys_(keys) {}
-
-  HWY_INLINE void measure_plain(Rows<const T> features, int64_t count) {
-    if (weighting_.needs_plain()) measure(features, keys_.key_sums, count, s_);
-  }
-  HWY_INLINE void measure_rotated(Rows<const T> features, int64_t count) {
-    if (weighting_.needs_rotated()) measure(features, keys_.rotated_key_sums, count, r_);
-  }
-
-  HWY_INLINE void weigh(int64_t count, TokenTerms<T>& terms) const {
-    const T eps = static_cast<T>(weighting_.eps);
-    for (int64_t i = 0; i < count; ++i) {
-      const T magnitude = weighting_.needs_plain() ? s_[i] : r_[i];
-      const RuleTerms<T> rule = rule_terms(weighting_.rule, magnitude, eps);
-      const bool balanced = weighting_.norm == Norm::kBalanced;
-      terms.product[i] = keys_.c[i] * rule.gain;
-      terms.mean[i] = balanced ? T(1) - rule.gain * r_[i] : -rule.shift;
-      terms.gain[i] = rule.gain;
-      terms.gain_slope[i] = rule.gain_slope;
-      terms.shift_slope[i] = rule.shift_slope;
-      terms.r[i] = r_[i];
-    }
-  }
-
- private:
-  HWY_INLINE void measure(Rows<const T> features, Rows<const T> sums, int64_t count, T* to) {
-    for (int64_t i = 0; i < count; ++i) {
-      to[i] = keys_.c[i] * dot(features.row(i), sums.row(i), sums.stride);
-    }
-  }
-
-  const CausalWeighting& weighting_;
-  const KeySweep<T>& keys_;
-  T s_[kBlock] = {}, r_[kBlock] = {};
-};
-
-// to (kBlock, E) = P: the products of the keys before the block, and of those in it up to each
-// token, whose rotated form stands in tiles.dim_columns, side by side.
-template <typename T>
-HWY_INLINE void compute_products(Rows<const T> rotated_queries, const KeySweep<T>& keys,
-                                 int64_t count, const CausalTiles<T>& tiles, T* to,
-                                 Prefetch& meanwhile) {
-  const StateLayout& layout = keys.layout();
-  multiply(rotated_queries, Right<T>{tiles.dim_columns, kBlock}, {count, kBlock, layout.dim},
-           tiles.scores, meanwhile);
-  multiply(rotated_queries, Right<T>{keys.products, layout.value_pad()},
-           {count, layout.value_pad(), layout.dim}, to, meanwhile);
-  add_triangular<UpToDiagonal>(tiles.scores, Right<T>{keys.values.data, keys.values.stride},
-                               {count, layout.value_pad(), keys.count}, to, meanwhile);
-}
 
 }  // namespace mala::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -26,6 +26,18 @@ HWY_INLINE T dot(const T* a, const T* b, int64_t count) {
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
+// Of the first `count` numbers of a row of kBlock; the others are not looked at.
+template <typename T>
+HWY_INLINE T sum_first(const T* row, int64_t count) {
+  const hn::ScalableTag<T> d;
+  auto sum = hn::Zero(d);
+  for (int64_t j = 0; j < count; j += static_cast<int64_t>(hn::Lanes(d))) {
+    const auto mask = hn::FirstN(d, static_cast<size_t>(count - j));
+    sum = hn::Add(sum, hn::IfThenElseZero(mask, hn::LoadU(d, row + j)));
+  }
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
 // sum = add(sum, row i, i) over the rows, for kVectors vectors: as many chains of additions run
 // side by side, because one alone would wait for its own last result.
 template <int kVectors, typename T, class Add>
@@ -107,13 +119,15 @@ class GroupedSums {
     std::fill_n(sums_, size_, 0.0);
   }
 
-  // To be called after each block; `last` after the span's last one.
-  void end_block(int64_t count, bool last) {
+  // To be called after each block; `last` after the span's last one. Whether all is now in the sums
+  // in double.
+  bool end_block(int64_t count, bool last) {
     tokens_ += count;
-    if (tokens_ < kGroup && !last) return;
+    if (tokens_ < kGroup && !last) return false;
     for (int64_t i = 0; i < size_; ++i) sums_[i] += static_cast<double>(group_[i]);
     std::fill_n(group_, size_, T(0));
     tokens_ = 0;
+    return true;
   }
 
  private:
