@@ -8,9 +8,19 @@
 namespace mala::test {
 namespace {
 
+// Long enough that the kernels split its tokens into parts.
+void make_long(Random& random, AttentionCase& c) {
+  c.lengths = {};
+  c.batch = 1;
+  c.heads = c.group;
+  c.dim = c.value_dim = 8;
+  c.queries = random.integer(512, 1100);
+}
+
 // Tokens with as many keys as queries, and the lengths that go with it.
 AttentionCase draw_tokens(Random& random) {
   AttentionCase c = draw_case(random);
+  if (random.integer(0, 29) == 0) make_long(random, c);
   c.keys = c.queries;
   for (int64_t& count : c.lengths.key_counts) count = random.integer(1, c.keys);
   if (c.packed()) {
