@@ -70,8 +70,8 @@ def fuzz(kind, folder, seconds):
     found.mkdir(parents=True, exist_ok=True)
     command = [
         folder / "bin" / f"{kind}_fuzzer", f"-max_total_time={seconds}", "-rss_limit_mb=2048",
-        "-timeout=10", "-max_len=8192", "-print_final_stats=1", f"-artifact_prefix={found}/finding-",
-        found, CORPUS / kind,
+        "-timeout=10", "-max_len=8192", "-print_final_stats=1",
+        f"-artifact_prefix={found}/finding-", found, CORPUS / kind,
     ]  # fmt: skip
     environment = os.environ | {"ASAN_OPTIONS": "allocator_may_return_null=0"}
     result = subprocess.run(
