@@ -290,6 +290,11 @@ TEST(CausalErrors, StatesThatOverlapForward) {
     c.before.sums = std::span(longer).first(kStateSize);
     c.after.sums = std::span(longer).subspan(8);
   });
+  static std::vector<int64_t> counts(4, 5);
+  refuse([](CausalCall& c) {
+    c.before.counts = std::span(counts).first(3);
+    c.after.counts = std::span(counts).subspan(1);
+  });
 }
 
 TEST(CausalErrors, StatesThatOverlapBackward) {
