@@ -8,7 +8,7 @@ namespace mala::gpu {
 
 template <typename T, int kDim>
 struct ApplyMemory {
-  using S = Shape<kDim>;
+  using S = RowShape<T, kDim, 1>;
   static constexpr int kRightBytes = kSharedRight<T, kDim> ? Right<T, kDim>::kBytes : 0;
   static constexpr int kFixedBytes = kRightBytes + QueryVectors<kDim>::kBytes;
   static constexpr int kStageBytes = S::kTokens * kDim * sizeof(T);
@@ -23,9 +23,9 @@ struct ApplyMemory {
 };
 
 // out of this lane's queries of a tile.
-template <typename T, int kDim, bool kTurns>
+template <typename T, int kDim, class Kind>
 struct ApplyQueries {
-  static constexpr int kBlocks = kDim / kBlockCols, kUnrolled = kUnrolledBlocks<T, kDim>;
+  static constexpr int kRowTiles = RowShape<T, kDim, 1>::kRowTiles, kPieces = 2 * kRowTiles;
 
   const Call<T>& call;
   QueryVectors<kDim> head;
@@ -34,75 +34,66 @@ struct ApplyQueries {
   Rows<const T> local, gate;
   Rows<T> out;
 
-  __device__ __forceinline__ void run(const LaneTile<T, kDim>& queries,
-                                      const LaneTokens& tokens) const {
-    const int lane = threadIdx.x % 32, t = lane % 4;
-    Magnitude magnitudes[2];
-    Left<T> left[kBlocks];
-    Spot spots[2];
+  __device__ __forceinline__ void run(const LaneTile<T, kDim, kRowTiles>& queries,
+                                      const LaneTokens<Kind, kRowTiles>& tokens) const {
+    Magnitude magnitudes[kPieces];
+    Spot spots[kPieces];
 #pragma unroll
-    for (int half = 0; half < 2 && kTurns; ++half) {
-      spots[half] = tokens.walks[half].spot(call.q_turning, tokens.exists(half));
+    for (int p = 0; p < kPieces && Kind::kTurns; ++p) spots[p] = tokens.spot(p);
+    Product<kDim, kRowTiles> product;
+#pragma unroll 1
+    for (int block = 0; block < kDim / kBlockCols; ++block) {
+      const int column = block * kBlockCols + threadIdx.x % 4 * 8;
+      const KeyEights keys(head, column);
+      LeftBlock<T> left[kRowTiles];
+#pragma unroll
+      for (int m = 0; m < kRowTiles; ++m) {
+        Eight turned[2];
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const int p = 2 * m + half;
+          turned[half] = meet_keys<Kind>(call, keys, spots[p], column, queries.eight(p, block),
+                                           magnitudes[p])
+                             .turned;
+        }
+        left[m] = LeftBlock<T>(turned[0], turned[1], false);
+      }
+      product.add(left, right, block);
     }
 #pragma unroll
-    for (int block = 0; block < kBlocks; ++block) {
-      const int column = block * kBlockCols + 8 * t;
-      Eight phi[2];
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        phi[half] = meet_keys<kTurns>(call, head, spots[half], column, queries.eight(half, block),
-                                      magnitudes[half]);
-      }
-      left[block] = Left<T>(phi[0], phi[1]);
-    }
-    const RowWeights weights[2] = {weights_of<kTurns>(call, c, magnitudes[0]),
-                                   weights_of<kTurns>(call, c, magnitudes[1])};
-    const OutRow rows[2] = {out_row(tokens, 0), out_row(tokens, 1)};
-#pragma unroll(kUnrolled)
-    for (int block = 0; block < kBlocks; ++block) {
-      Product product;
-#pragma unroll
-      for (int k = 0; k < kBlocks; ++k) {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) right.multiply(product.c[j], left[k], k, 4 * block + j, lane);
-      }
-      const int column = block * kBlockCols + 8 * t;
-      finish(rows[0], column, product.upper(), weights[0]);
-      finish(rows[1], column, product.lower(), weights[1]);
+    for (int p = 0; p < kPieces; ++p) {
+      const RowWeights weights = weights_of<Kind>(call, c, magnitudes[p]);
+      write_row(tokens.token(p), tokens.exists(p), product, p, weights);
     }
   }
 
  private:
-  struct OutRow {
-    Row<const T> local, gate;
-    Row<T> out;
-  };
-  __device__ __forceinline__ OutRow out_row(const LaneTokens& tokens, int half) const {
-    const int64_t token = tokens.token(half);
-    const bool exists = tokens.exists(half);
-    return {row_of(local, token, exists), row_of(gate, token, exists), row_of(out, token, exists)};
-  }
-
-  __device__ __forceinline__ void finish(const OutRow& row, int column, const Eight& product,
-                                         const RowWeights& weights) const {
-    if (!row.out.data || column >= row.out.cols) return;
-    Eight y = scaled(product, weights.product);
-    add_scaled(y, weights.mean, eight_of(head.value_mean, column));
-    if (row.local.data) add_scaled(y, 1.0f, read_eight(row.local, column));
-    if (row.gate.data) {
-      const Eight by = read_eight(row.gate, column);
+  __device__ __forceinline__ void write_row(int64_t token, bool exists,
+                                            const Product<kDim, kRowTiles>& product, int piece,
+                                            const RowWeights& weights) const {
+    const Row<T> to = row_of(out, token, exists);
+    if (!to.data) return;
 #pragma unroll
-      for (int i = 0; i < 8; ++i) y.x[i] *= by.x[i];
+    for (int block = 0; block < kDim / kBlockCols; ++block) {
+      const int column = block * kBlockCols + threadIdx.x % 4 * 8;
+      if (column >= to.cols) continue;
+      Eight y = scaled(product.eight(piece, block), weights.product);
+      add_scaled(y, weights.mean, eight_of(head.value_mean, column));
+      if (Kind::kTail && local.data) {
+        add_scaled(y, 1.0f, read_eight(row_of(local, token, exists), column));
+      }
+      if (Kind::kTail && gate.data) y = times(y, read_eight(row_of(gate, token, exists), column));
+      write_eight(to, column, y);
     }
-    write_eight(row.out, column, y);
   }
 };
 
 // Grid (heads of queries, parts).
-template <typename T, int kDim, bool kTurns>
-__global__ void __launch_bounds__(Shape<kDim>::kThreads, kLeastBlocks<T, kDim>.forward)
+template <typename T, int kDim, class Kind>
+__global__ void __launch_bounds__(RowShape<T, kDim, 1>::kThreads,
+                                  kLeastBlocks<T, kDim>.apply_queries)
     apply_queries_kernel(const __grid_constant__ Call<T> call) {
-  using S = Shape<kDim>;
+  using S = RowShape<T, kDim, 1>;
   using Memory = ApplyMemory<T, kDim>;
   extern __shared__ __align__(128) std::byte shared[];
   const Memory memory{shared};
@@ -110,10 +101,10 @@ __global__ void __launch_bounds__(Shape<kDim>::kThreads, kLeastBlocks<T, kDim>.f
   let_next_begin();
   const Task task = query_task(call);
   if (task.first == task.end) return;
-  const Rows<const T> q = query_rows(call.inputs.q, task, call.vectors.q);
+  const Rows<const T> q = query_rows<Kind>(call.inputs.q, task, call.vectors.q);
   const int tiles = static_cast<int>(divide_up(task.end - task.first, S::kTokens));
-  Stager<T> stager(q, task.first, task.end, S::kTokens);
-  const LaneTile<T, kDim> queries(memory.queries());
+  const LaneTile<T, kDim, S::kRowTiles> queries(memory.queries());
+  Stager<T, S::kTokens> stager(q, task.first, task.end, queries.row());
   auto stage_tile = [&](int tile) {
     stager.stage(queries.moved(Memory::stage(tile)));
     commit_copies();
@@ -130,19 +121,20 @@ __global__ void __launch_bounds__(Shape<kDim>::kThreads, kLeastBlocks<T, kDim>.f
     fill_centred(state, call.layout, head, right);
     __syncthreads();
   }
-  const ApplyQueries<T, kDim, kTurns> apply{call,
+  const ApplyQueries<T, kDim, Kind> apply{call,
                                             head,
                                             right,
                                             scales.c,
-                                            query_rows(call.inputs.local, task, call.vectors.local),
-                                            query_rows(call.inputs.gate, task, call.vectors.gate),
-                                            query_rows(call.out, task, call.vectors.out)};
-  LaneTokens tokens(call.q_turning, task, task.sequence.q_width, S::kTokens);
+                                            query_rows<Kind>(call.inputs.local, task, call.vectors.local),
+                                            query_rows<Kind>(call.inputs.gate, task, call.vectors.gate),
+                                            query_rows<Kind>(call.out, task, call.vectors.out)};
+  LaneTokens<Kind, S::kRowTiles> tokens(call.q_turning, task, task.sequence.q_width, queries.row(),
+                                  S::kTokens);
   for (int tile = 0; tile < tiles; ++tile) {
     wait_copies<0>();  // lanes read what they copied themselves
     if (Memory::kStages == 2 && tile + 1 < tiles) stage_tile(tile + 1);
     apply.run(queries.moved(Memory::stage(tile)), tokens);
-    tokens.advance(S::kTokens);
+    tokens.advance(call.q_turning, S::kTokens);
     if (Memory::kStages == 1 && tile + 1 < tiles) stage_tile(tile + 1);
   }
 }

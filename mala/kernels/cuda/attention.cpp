@@ -13,7 +13,7 @@ namespace {
 template <typename T>
 int64_t chunks(const Plan<T>& plan) {
   const int64_t chunk =
-      with_dim<T>(plan.padded, [](auto dim) -> int64_t { return Shape<dim()>::kChunk; });
+      with_dim<T>(plan.padded, [](auto dim) -> int64_t { return SumShape<T, dim()>::kChunk; });
   return divide_up(plan.call.layout.value_dim, chunk);
 }
 

@@ -54,17 +54,21 @@ __global__ void __launch_bounds__(kAddThreads)
   let_next_begin();
   const int elements = kAddThreads / slices;
   const int element = threadIdx.x % elements, slice = threadIdx.x / elements;
-  const int64_t unit = blockIdx.x, index = unit / call.kv_heads, head = unit % call.kv_heads;
+  const unsigned heads = static_cast<unsigned>(call.kv_heads);
+  const int64_t unit = blockIdx.x, index = blockIdx.x / heads, head = blockIdx.x % heads;
   const Sequence sequence = call.sequence(index);
-  const int64_t parts = sums.of_keys ? divide_up(sequence.k_count, call.k_part_tokens)
-                                     : divide_up(sequence.q_count, call.q_part_tokens) * call.group;
-  const int64_t before = sums.of_keys ? sequence.k_parts : sequence.q_parts * call.group;
+  const int64_t group = sums.of_keys ? 1 : call.group;
+  const int64_t parts = (sums.of_keys ? sequence.k_parts : sequence.q_parts) * group;
+  const int64_t before =
+      (sums.of_keys ? sequence.k_parts_before : sequence.q_parts_before) * group;
   const int64_t i = int64_t{blockIdx.y} * elements + element;
   const float* from = sums.parts + (before * call.kv_heads + head * parts) * sums.size + i;
   double sum = 0;
   if (i < sums.size) {
 #pragma unroll 8
-    for (int64_t part = slice; part < parts; part += slices) sum += from[part * sums.size];
+    for (int part = slice; part < static_cast<int>(parts); part += slices) {
+      sum += from[part * sums.size];
+    }
   }
   shared[threadIdx.x] = sum;
   __syncthreads();
@@ -78,7 +82,8 @@ template <typename T>
 __global__ void clear_uncounted_kernel(const __grid_constant__ Call<T> call) {
   wait_for_previous();
   let_next_begin();
-  const int64_t index = blockIdx.x / call.kv_heads, head = blockIdx.x % call.kv_heads;
+  const unsigned heads = static_cast<unsigned>(call.kv_heads);
+  const int64_t index = blockIdx.x / heads, head = blockIdx.x % heads;
   const int64_t first = call.sequence(index).k_count, count = call.inputs.k.tokens - first;
   const int64_t step = int64_t{gridDim.y} * blockDim.x;
   for (const HeadsView<T>& view : {call.gradients.k, call.gradients.v}) {

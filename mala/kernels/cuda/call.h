@@ -16,29 +16,29 @@ struct Sequence {
   int64_t batch = 0;
   int64_t q_first = 0, q_count = 0, k_first = 0, k_count = 0;
   int64_t q_width = 0, k_width = 0;  // of its image, for RoPE in a grid
-  int64_t q_parts = 0, k_parts = 0;  // of one head of all sequences before it
+  int64_t q_parts = 0, k_parts = 0;  // of one head
+  int64_t q_parts_before = 0, k_parts_before = 0;  // of one head of all sequences before it
 };
 
-// cos and sin of a position are composed from two small tables: position = kTurnBlock * block +
-// rest. The first alone serves images of up to so many rows and columns, and stays in the L1 cache.
+// cos and sin of a position come from one table, or, where that would be long, from two small ones
+// whose entries are composed: position = kTurnBlock * block + rest.
 constexpr int kTurnBlock = 128;
 
 struct Turn {
   float cos, sin;
 };
 
-// How the tokens of one side turn. Every kind becomes tables of turns: a caller's own has a row for
-// each token, and no blocks.
+// How the tokens of one side turn. Every kind becomes tables of turns, (.., axis_pairs) each. In a
+// grid the rows' entries come first and the columns' after them.
 struct Turning {
   bool turns = false, by_table = false;
   int64_t offset = 0;
   int pairs = 0;                 // D / 2
   int axis_pairs = 0;            // pairs with a frequency of their own: all, or half for a grid
-  const Turn* rests = nullptr;   // (kTurnBlock, axis_pairs)
-  const Turn* blocks = nullptr;  // (.., axis_pairs) from block first_block on, or none; in a grid
-                                 // those of the rows, then those of the columns
-  int column_blocks = 0;         // the first of the latter
-  int64_t first_block = 0;
+  const Turn* rests = nullptr;   // of all positions from first_row on, or the first kTurnBlock
+  const Turn* blocks = nullptr;  // of every kTurnBlock-th from first_row on, or none
+  int columns = 0;               // where the columns begin, less the pairs of a row
+  int64_t first_row = 0;
 };
 
 // Floats of one head's state, or of the sums of a part of its tokens.
@@ -88,8 +88,8 @@ struct Call {
     if (table) return table[index];
     Sequence one = alike;
     one.batch = index;
-    one.q_parts = index * divide_up(one.q_count, q_part_tokens);
-    one.k_parts = index * divide_up(one.k_count, k_part_tokens);
+    one.q_parts_before = index * one.q_parts;
+    one.k_parts_before = index * one.k_parts;
     return one;
   }
   MALA_INLINE bool centred() const { return norm == Norm::kBalanced; }

@@ -1,4 +1,5 @@
-// Eight neighbouring elements of a row, the piece that a thread loads, computes with and stores.
+// Four or eight neighbouring elements of a row, the pieces that a thread loads, computes with and
+// stores.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +8,16 @@
 
 namespace mala::gpu {
 
-struct Eight {
-  float x[8];
+template <int kCount>
+struct Some {
+  static constexpr int kSize = kCount;
+  float x[kCount];
 };
+using Four = Some<4>;
+using Eight = Some<8>;
+
+__device__ __forceinline__ uint32_t bits_of(float x) { return __float_as_uint(x); }
+__device__ __forceinline__ float float_of(uint32_t bits) { return __uint_as_float(bits); }
 
 __device__ __forceinline__ float widen(float x) { return x; }
 __device__ __forceinline__ float widen(BFloat16 x) {
@@ -71,6 +79,21 @@ __device__ __forceinline__ Eight unpack(uint4 raw) {
   return e;
 }
 
+// From an address of as many bytes as they have.
+template <typename T>
+__device__ __forceinline__ Four load_four(const T* from) {
+  const uint2 raw = *reinterpret_cast<const uint2*>(from);
+  return {{low_of<T>(raw.x), high_of<T>(raw.x), low_of<T>(raw.y), high_of<T>(raw.y)}};
+}
+template <>
+__device__ __forceinline__ Four load_four<float>(const float* from) {
+  const float4 a = *reinterpret_cast<const float4*>(from);
+  return {{a.x, a.y, a.z, a.w}};
+}
+__device__ __forceinline__ void store_four(float* to, const Four& a) {
+  *reinterpret_cast<float4*>(to) = {a.x[0], a.x[1], a.x[2], a.x[3]};
+}
+
 template <typename T>
 __device__ __forceinline__ uint4 pack(const Eight& e) {
   return {pack<T>(e.x[0], e.x[1]), pack<T>(e.x[2], e.x[3]), pack<T>(e.x[4], e.x[5]),
@@ -99,23 +122,33 @@ __device__ __forceinline__ void store_eight<float>(float* to, const Eight& e) {
   reinterpret_cast<float4*>(to)[1] = {e.x[4], e.x[5], e.x[6], e.x[7]};
 }
 
-__device__ __forceinline__ float dot(const Eight& a, const Eight& b, float sum) {
+template <int kCount>
+__device__ __forceinline__ float dot(const Some<kCount>& a, const Some<kCount>& b, float sum) {
 #pragma unroll
-  for (int i = 0; i < 8; ++i) sum = fmaf(a.x[i], b.x[i], sum);
+  for (int i = 0; i < kCount; ++i) sum = fmaf(a.x[i], b.x[i], sum);
   return sum;
 }
 
 // to += factor * x
-__device__ __forceinline__ void add_scaled(Eight& to, float factor, const Eight& x) {
+template <int kCount>
+__device__ __forceinline__ void add_scaled(Some<kCount>& to, float factor, const Some<kCount>& x) {
 #pragma unroll
-  for (int i = 0; i < 8; ++i) to.x[i] = fmaf(factor, x.x[i], to.x[i]);
+  for (int i = 0; i < kCount; ++i) to.x[i] = fmaf(factor, x.x[i], to.x[i]);
 }
 
-__device__ __forceinline__ Eight scaled(const Eight& x, float factor) {
-  Eight y;
+template <int kCount>
+__device__ __forceinline__ Some<kCount> scaled(const Some<kCount>& x, float factor) {
+  Some<kCount> y;
 #pragma unroll
-  for (int i = 0; i < 8; ++i) y.x[i] = factor * x.x[i];
+  for (int i = 0; i < kCount; ++i) y.x[i] = factor * x.x[i];
   return y;
+}
+
+template <int kCount>
+__device__ __forceinline__ Some<kCount> times(Some<kCount> x, const Some<kCount>& y) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) x.x[i] *= y.x[i];
+  return x;
 }
 
 }  // namespace mala::gpu

@@ -1,4 +1,4 @@
-// Feature maps phi and their slopes, eight numbers at a time.
+// Feature maps phi and their slopes, some numbers at a time.
 #pragma once
 
 #include "mala/kernels/attention.h"
@@ -31,22 +31,22 @@ __device__ __forceinline__ float smaller(float x, float y) {
 }
 
 // The maps besides the usual one stand in functions of their own, so that kernels stay short.
-template <typename T>
-__device__ __noinline__ Eight other_features(Feature feature, Eight x) {
+template <typename T, int kCount>
+__device__ __noinline__ Some<kCount> other_features(Feature feature, Some<kCount> x) {
 #pragma unroll
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < kCount; ++i) {
     if (feature == Feature::kRelu) x.x[i] = larger(x.x[i], 0.0f);
     if (feature == Feature::kExp) x.x[i] = exponential<T>(x.x[i]);
   }
   return x;
 }
 
-template <typename T>
-__device__ __forceinline__ Eight features(Feature feature, const Eight& raw) {
+template <typename T, int kCount>
+__device__ __forceinline__ Some<kCount> features(Feature feature, const Some<kCount>& raw) {
   if (feature != Feature::kElu1) return other_features<T>(feature, raw);
-  Eight phi;
+  Some<kCount> phi;
 #pragma unroll
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < kCount; ++i) {
     phi.x[i] = larger(raw.x[i], 0.0f) + exponential<T>(smaller(raw.x[i], 0.0f));
   }
   return phi;

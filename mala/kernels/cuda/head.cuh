@@ -41,7 +41,7 @@ __device__ __forceinline__ void fill_vectors(const Call<T>& call, const float* s
     const bool is_key = i < layout.dim;
     const float rotated = is_key ? state[layout.rotated_keys() + i] : 0.0f;
     const float plain = is_key ? state[layout.keys() + i] : 0.0f;
-    to.key[i] = scales.c * (call.rotated_magnitude() ? rotated : plain);
+    to.key[i] = scales.c * plain;
     to.rotated_key[i] = scales.c * rotated;
     to.rotated_sum[i] = rotated;
     to.value_mean[i] = i < layout.value_dim ? scales.value_mean * state[layout.values() + i] : 0.0f;
@@ -83,18 +83,19 @@ __device__ __forceinline__ void fill_centred_transposed(const float* state,
   });
 }
 
-// What the pass over keys of the backward adds to its products.
+// What the pass over keys of the backward adds to its products, for keys before and after they are
+// turned back.
 template <int kDim>
 struct KeyVectors {
   static constexpr int kBytes = 5 * kDim * 4;
-  float *d_key, *mean_key, *centre, *value_base, *value_mean;
+  float *d_rotated_key, *d_key, *mean_key, *value_base, *value_mean;
 
   __device__ __forceinline__ explicit KeyVectors(void* memory)
-      : d_key(static_cast<float*>(memory)),
-        mean_key(d_key + kDim),
-        centre(d_key + 2 * kDim),
-        value_base(d_key + 3 * kDim),
-        value_mean(d_key + 4 * kDim) {}
+      : d_rotated_key(static_cast<float*>(memory)),
+        d_key(d_rotated_key + kDim),
+        mean_key(d_rotated_key + 2 * kDim),
+        value_base(d_rotated_key + 3 * kDim),
+        value_mean(d_rotated_key + 4 * kDim) {}
 };
 
 // From the state and its gradient dS, of which `sums` also has those over queries.
@@ -103,31 +104,17 @@ __device__ __forceinline__ void fill_vectors(const Call<T>& call, const float* s
                                              const float* sums, const HeadScales& scales,
                                              const KeyVectors<kDim>& to) {
   const StateLayout& layout = call.layout;
+  const bool late = call.rotated_magnitude();
   for (int i = threadIdx.x; i < kDim; i += blockDim.x) {
     const bool is_key = i < layout.dim, is_value = i < layout.value_dim;
-    to.d_key[i] = is_key ? scales.c * sums[layout.keys() + i] : 0.0f;
+    const float key = is_key ? scales.c * sums[layout.keys() + i] : 0.0f;
+    // dS times the mean value, as queries summed it in float32; nothing where values are centred.
+    const float centre = is_key ? sums[layout.rotated_keys() + i] : 0.0f;
+    to.d_rotated_key[i] = late ? centre + key : centre;
+    to.d_key[i] = late ? 0.0f : key;
     to.mean_key[i] = is_key ? scales.value_mean * state[layout.rotated_keys() + i] : 0.0f;
     to.value_mean[i] = is_value ? scales.value_mean * state[layout.values() + i] : 0.0f;
-  }
-  __syncthreads();
-  for (int i = threadIdx.x; i < kDim; i += blockDim.x) {
-    float centre = 0.0f, base = 0.0f;
-    if (call.centred() && i < layout.dim) {
-#pragma unroll 8
-      for (int e = 0; e < layout.value_dim; ++e) {
-        centre = fmaf(sums[i * layout.value_dim + e], to.value_mean[e], centre);
-      }
-    }
-    if (i < layout.value_dim) {
-      base = scales.value_mean * sums[layout.values() + i];
-      const int64_t rows = call.centred() ? 0 : layout.dim;
-#pragma unroll 8
-      for (int d = 0; d < rows; ++d) {
-        base = fmaf(to.mean_key[d], sums[d * layout.value_dim + i], base);
-      }
-    }
-    to.centre[i] = centre;
-    to.value_base[i] = base;
+    to.value_base[i] = is_value ? scales.value_mean * sums[layout.values() + i] : 0.0f;
   }
 }
 

@@ -3,9 +3,13 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
+#include <initializer_list>
+
 #include "mala/kernels/cuda/check.h"
 #include "mala/kernels/cuda/launch.h"
 #include "mala/kernels/cuda/shape.h"
+#include "mala/kernels/cuda/task.cuh"
 
 namespace mala::gpu {
 
@@ -35,13 +39,34 @@ void launch(Launcher& on, void (*kernel)(Args...), const LaunchSize& size,
   MALA_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, args...));
 }
 
-// Calls run(std::bool_constant): whether kernels must be ready for queries or keys that turn.
-template <typename T, int kDim, class Run>
-void with_turns(const Call<T>& call, Run&& run) {
+// Whether a call has nothing but the usual: see Kind.
+inline bool is_usual(Feature feature, std::initializer_list<bool> vectors) {
+  return feature == Feature::kElu1 && std::find(vectors.begin(), vectors.end(), false) == vectors.end();
+}
+
+// How both sides turn, where kernels for it are compiled.
+template <typename T>
+Turned how_turned(const Call<T>& call) {
+  auto how = [](const Turning& by) {
+    if (!by.turns) return Turned::kNot;
+    if (!by.blocks) return Turned::kDirect;
+    return by.axis_pairs == by.pairs ? Turned::kLine : Turned::kSomehow;
+  };
+  const Turned q = how(call.q_turning);
+  return q == how(call.k_turning) ? q : Turned::kSomehow;
+}
+
+// Calls run(Kind) with what the kernels may know of a call.
+template <typename T, int kDim, bool kTail, class Run>
+void with_kind(const Call<T>& call, bool usual, Run&& run) {
   if constexpr (kSpecial<T, kDim>) {
-    if (!call.q_turning.turns && !call.k_turning.turns) return run(std::false_type{});
+    usual = usual && call.layout.dim == kDim && call.layout.value_dim == kDim;
+    const Turned how = usual ? how_turned(call) : Turned::kSomehow;
+    if (how == Turned::kNot) return run(Kind<Turned::kNot, kTail, true>{});
+    if (how == Turned::kDirect) return run(Kind<Turned::kDirect, kTail, true>{});
+    if (how == Turned::kLine) return run(Kind<Turned::kLine, kTail, true>{});
   }
-  run(std::true_type{});
+  run(Kind<Turned::kSomehow, true, false>{});
 }
 
 inline dim3 dim3_of(const PassGrid& grid) {

@@ -9,27 +9,31 @@ namespace mala::gpu {
 
 template <typename T>
 void launch_query_gradients(Launcher& on, const Call<T>& call, int padded, const PassGrid& grid) {
-  const bool has_tail = call.inputs.local.data || call.inputs.gate.data;
+  const Vectors& has = call.vectors;
+  const bool local = call.inputs.local.data, gate = call.inputs.gate.data;
+  const bool usual = is_usual(call.feature, {has.q, has.out_gradient, has.d_query,
+                                             !local || (has.local && has.d_local),
+                                             !gate || (has.gate && has.d_gate)});
   with_dim<T>(padded, [&](auto dim) {
-    const LaunchSize size{dim3_of(grid), Shape<dim()>::kThreads,
-                          QueryGradientMemory<T, dim()>::kBytes};
-    if constexpr (kSpecial<T, dim()>) {
-      if (!has_tail) {
-        return with_turns<T, dim()>(call, [&](auto turns) {
-          launch(on, query_gradients_kernel<T, dim(), turns(), false>, size, call);
-        });
-      }
-    }
-    launch(on, query_gradients_kernel<T, dim(), true, true>, size, call);
+    auto run = [&](auto kind) {
+      launch(on, query_gradients_kernel<T, dim(), decltype(kind)>,
+             {dim3_of(grid), SumShape<T, dim()>::kThreads, QueryGradientMemory<T, dim()>::kBytes},
+             call);
+    };
+    if (local || gate) return with_kind<T, dim(), true>(call, usual, run);
+    with_kind<T, dim(), false>(call, usual, run);
   });
 }
 
 template <typename T>
 void launch_key_gradients(Launcher& on, const Call<T>& call, int padded, const PassGrid& grid) {
+  const Vectors& has = call.vectors;
+  const bool usual = is_usual(call.feature, {has.k, has.v, has.d_key, has.d_value});
   with_dim<T>(padded, [&](auto dim) {
-    with_turns<T, dim()>(call, [&](auto turns) {
-      launch(on, key_gradients_kernel<T, dim(), turns()>,
-             {dim3_of(grid), Shape<dim()>::kThreads, KeyGradientMemory<T, dim()>::kBytes}, call);
+    with_kind<T, dim(), false>(call, usual, [&](auto kind) {
+      launch(on, key_gradients_kernel<T, dim(), decltype(kind)>,
+             {dim3_of(grid), RowShape<T, dim(), 2>::kThreads, KeyGradientMemory<T, dim()>::kBytes},
+             call);
     });
   });
 }

@@ -9,21 +9,28 @@ namespace mala::gpu {
 
 template <typename T>
 void launch_sum_keys(Launcher& on, const Call<T>& call, int padded, const PassGrid& grid) {
+  const bool usual = is_usual(call.feature, {call.vectors.k, call.vectors.v});
   with_dim<T>(padded, [&](auto dim) {
-    with_turns<T, dim()>(call, [&](auto turns) {
-      launch(on, sum_keys_kernel<T, dim(), turns()>,
-             {dim3_of(grid), Shape<dim()>::kThreads, KeySumMemory<T, dim()>::kBytes}, call);
+    with_kind<T, dim(), false>(call, usual, [&](auto kind) {
+      launch(on, sum_keys_kernel<T, dim(), decltype(kind)>,
+             {dim3_of(grid), SumShape<T, dim()>::kThreads, KeySumMemory<T, dim()>::kBytes}, call);
     });
   });
 }
 
 template <typename T>
 void launch_apply_queries(Launcher& on, const Call<T>& call, int padded, const PassGrid& grid) {
+  const Vectors& has = call.vectors;
+  const bool tail = call.inputs.local.data || call.inputs.gate.data;
+  const bool usual = is_usual(call.feature, {has.q, has.out, has.local || !call.inputs.local.data,
+                                             has.gate || !call.inputs.gate.data});
   with_dim<T>(padded, [&](auto dim) {
-    with_turns<T, dim()>(call, [&](auto turns) {
-      launch(on, apply_queries_kernel<T, dim(), turns()>,
-             {dim3_of(grid), Shape<dim()>::kThreads, ApplyMemory<T, dim()>::kBytes}, call);
-    });
+    auto run = [&](auto kind) {
+      launch(on, apply_queries_kernel<T, dim(), decltype(kind)>,
+             {dim3_of(grid), RowShape<T, dim(), 1>::kThreads, ApplyMemory<T, dim()>::kBytes}, call);
+    };
+    if (tail) return with_kind<T, dim(), true>(call, usual, run);
+    with_kind<T, dim(), false>(call, usual, run);
   });
 }
 

@@ -20,9 +20,33 @@ int64_t part_tokens(const Side& side, int64_t heads, int64_t tile, int64_t block
   return divide_up(divide_up(side.longest, tile), parts) * tile;
 }
 
+// Tokens of a tile of each pass, and blocks of it that a multiprocessor holds.
+struct PassSize {
+  int64_t tokens, blocks;
+};
+struct PassSizes {
+  PassSize keys, queries;
+};
 template <typename T>
-int64_t tile_tokens(int padded) {
-  return with_dim<T>(padded, [](auto dim) -> int64_t { return Shape<dim()>::kTokens; });
+PassSizes pass_sizes(int padded, Direction direction) {
+  const BlocksAtOnce at_once = blocks_at_once(padded);
+  return with_dim<T>(padded, [&](auto dim) -> PassSizes {
+    if (direction == Direction::kForward) {
+      return {{SumShape<T, dim()>::kTokens, at_once.sum_keys},
+              {RowShape<T, dim(), 1>::kTokens, at_once.apply_queries}};
+    }
+    return {{RowShape<T, dim(), 2>::kTokens, at_once.key_gradients},
+            {SumShape<T, dim()>::kTokens, at_once.query_gradients}};
+  });
+}
+
+// The longest tables that serve positions directly, which caches then hold.
+constexpr int64_t kMostGridRows = 2048, kMostLineRows = 256;
+
+// Whether tokens of two sides with as many tokens turn alike.
+bool turn_alike(const Rope& a, const Rope& b) {
+  return a.kind == b.kind && a.offset == b.offset && a.width == b.width && a.cos == b.cos &&
+         a.sin == b.sin && a.table_stride == b.table_stride;
 }
 
 // How far a pair turns from one position to the next, in whole turns.
@@ -96,8 +120,12 @@ Plan<T>::Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options,
   Arena arena(scratch);
   call.table = arena.take<Sequence>(static_cast<int64_t>(sequences_.size()));
   if (sequences_.empty()) call.table = nullptr;
-  place_turns(options.q_rope, false, arena);
-  place_turns(options.k_rope, true, arena);
+  place_turns(options.q_rope, call.q_turning, queries_, arena);
+  if (turn_alike(options.q_rope, options.k_rope) && queries_ == keys_) {
+    call.k_turning = call.q_turning;
+  } else {
+    place_turns(options.k_rope, call.k_turning, keys_, arena);
+  }
   const int64_t size = call.layout.size();
   const int64_t slots = std::max(last_key_slot_ * call.kv_heads, last_query_slot_ * call.heads);
   call.parts = arena.take<float>(slots * size);
@@ -125,20 +153,24 @@ void Plan<T>::find_sequences(const AttentionInputs<T>& inputs, const AttentionOp
 
 template <typename T>
 void Plan<T>::find_parts(Direction direction, int multiprocessors) {
-  const int64_t tile = tile_tokens<T>(padded);
-  const BlocksAtOnce at_once = blocks_at_once(padded);
-  const bool forward = direction == Direction::kForward;
-  const int64_t query_blocks = forward ? at_once.forward : at_once.query_gradients;
-  const int64_t key_blocks = forward ? at_once.forward : at_once.key_gradients;
-  call.q_part_tokens = part_tokens(queries_, call.heads, tile, query_blocks * multiprocessors);
-  call.k_part_tokens = part_tokens(keys_, call.kv_heads, tile, key_blocks * multiprocessors);
+  const PassSizes sizes = pass_sizes<T>(padded, direction);
+  call.q_part_tokens = part_tokens(queries_, call.heads, sizes.queries.tokens,
+                                   sizes.queries.blocks * multiprocessors);
+  call.k_part_tokens =
+      part_tokens(keys_, call.kv_heads, sizes.keys.tokens, sizes.keys.blocks * multiprocessors);
   most_query_parts = divide_up(queries_.longest, call.q_part_tokens);
   most_key_parts = divide_up(keys_.longest, call.k_part_tokens);
+  auto split = [&](Sequence& one) {
+    one.q_parts = divide_up(one.q_count, call.q_part_tokens);
+    one.k_parts = divide_up(one.k_count, call.k_part_tokens);
+  };
+  split(call.alike);
   for (Sequence& one : sequences_) {
-    one.q_parts = last_query_slot_;
-    one.k_parts = last_key_slot_;
-    last_query_slot_ += divide_up(one.q_count, call.q_part_tokens);
-    last_key_slot_ += divide_up(one.k_count, call.k_part_tokens);
+    split(one);
+    one.q_parts_before = last_query_slot_;
+    one.k_parts_before = last_key_slot_;
+    last_query_slot_ += one.q_parts;
+    last_key_slot_ += one.k_parts;
   }
   if (sequences_.empty()) {
     last_query_slot_ = call.sequences * most_query_parts;
@@ -146,24 +178,16 @@ void Plan<T>::find_parts(Direction direction, int multiprocessors) {
   }
 }
 
-// One table for the positions within a block of them, and one for the blocks of each axis, unless
-// all positions are within the first.
+// Entries from position `first` on, `step` apart, of `rows` rows and then of `columns` columns.
 template <typename T>
-void Plan<T>::place_turns(const Rope& rope, bool of_keys, Arena& arena) {
-  Turning& turning = of_keys ? call.k_turning : call.q_turning;
-  const Side& side = of_keys ? keys_ : queries_;
-  const bool is_grid = rope.kind == Rope::Kind::kGrid;
-  turning.turns = rope.kind != Rope::Kind::kNone;
-  turning.by_table = rope.kind == Rope::Kind::kTable;
-  turning.offset = rope.offset;
-  turning.pairs = static_cast<int>(call.layout.dim / 2);
-  turning.axis_pairs = is_grid ? turning.pairs / 2 : turning.pairs;
-  if (!turning.turns) return;
-
-  auto add_rows = [&](Turn* to, int64_t first, int64_t step, int64_t rows) {
-    turns_.tables[turns_.count++] = {.to = to,
+const Turn* Plan<T>::place_table(const Rope& rope, const Turning& turning, const TurnRows& of,
+                                 Arena& arena) {
+  const bool of_keys = &turning == &call.k_turning;
+  Turn* to = arena.take<Turn>((of.rows + of.columns) * turning.axis_pairs);
+  auto add = [&](int64_t row, int64_t first, int64_t rows) {
+    turns_.tables[turns_.count++] = {.to = to ? to + row * turning.axis_pairs : nullptr,
                                      .first = first,
-                                     .step = step,
+                                     .step = of.step,
                                      .rows = rows,
                                      .pairs = turning.axis_pairs,
                                      .of_keys = of_keys,
@@ -171,35 +195,43 @@ void Plan<T>::place_turns(const Rope& rope, bool of_keys, Arena& arena) {
                                      .sin = rope.sin,
                                      .stride = rope.table_stride};
   };
-  auto add_table = [&](int64_t first, int64_t step, int64_t rows) {
-    Turn* to = arena.take<Turn>(rows * turning.axis_pairs);
-    add_rows(to, first, step, rows);
-    return to;
-  };
-  if (turning.by_table) {
-    turning.rests = add_table(0, 1, side.longest);
-    return;
-  }
-  const int64_t last = rope.offset + side.longest - 1;
-  turning.rests = add_table(0, 1, kTurnBlock);
-  turning.first_block = (is_grid ? rope.offset / side.most_width : rope.offset) / kTurnBlock;
-  const int64_t last_block = (is_grid ? last / side.least_width : last) / kTurnBlock;
-  const int64_t last_column = is_grid ? std::min(side.most_width - 1, last) : 0;
-  if (last_block > 0 || last_column >= kTurnBlock) {
-    const int64_t rows = last_block - turning.first_block + 1;
-    const int64_t columns = is_grid ? last_column / kTurnBlock + 1 : 0;
-    Turn* blocks = arena.take<Turn>((rows + columns) * turning.axis_pairs);
-    turning.blocks = blocks;
-    turning.column_blocks = static_cast<int>(rows);
-    add_rows(blocks, turning.first_block * kTurnBlock, kTurnBlock, rows);
-    if (is_grid) {
-      add_rows(blocks ? blocks + rows * turning.axis_pairs : nullptr, 0, kTurnBlock, columns);
-    }
-  }
-  double* frequencies = of_keys ? turns_.k_frequencies : turns_.q_frequencies;
-  for (int i = 0; i < turning.axis_pairs; ++i) {
+  add(0, of.first, of.rows);
+  if (of.columns > 0) add(of.rows, 0, of.columns);
+  return to;
+}
+
+template <typename T>
+void Plan<T>::place_turns(const Rope& rope, Turning& turning, const Side& side, Arena& arena) {
+  const bool is_grid = rope.kind == Rope::Kind::kGrid;
+  turning.turns = rope.kind != Rope::Kind::kNone;
+  turning.by_table = rope.kind == Rope::Kind::kTable;
+  turning.offset = turning.by_table ? 0 : rope.offset;
+  turning.pairs = static_cast<int>(call.layout.dim / 2);
+  turning.axis_pairs = is_grid ? turning.pairs / 2 : turning.pairs;
+  if (!turning.turns) return;
+
+  double* frequencies = &turning == &call.k_turning ? turns_.k_frequencies : turns_.q_frequencies;
+  for (int i = 0; i < turning.axis_pairs && !turning.by_table; ++i) {
     frequencies[i] = turns_per_position(rope.kind, i, call.layout.dim);
   }
+  const int64_t last = turning.offset + side.longest - 1;
+  const int64_t first_row = is_grid ? turning.offset / side.most_width : turning.offset;
+  const int64_t rows = (is_grid ? last / side.least_width : last) - first_row + 1;
+  const int64_t columns = is_grid ? std::min(side.most_width - 1, last) + 1 : 0;
+  if (turning.by_table || rows + columns <= (is_grid ? kMostGridRows : kMostLineRows)) {
+    turning.first_row = first_row;
+    turning.rests = place_table(rope, turning, {first_row, 1, rows, columns}, arena);
+    turning.columns = static_cast<int>(rows - 1) * turning.axis_pairs;
+    return;
+  }
+  const int64_t first_block = first_row / kTurnBlock;
+  const int64_t blocks = (first_row + rows - 1) / kTurnBlock - first_block + 1;
+  turning.first_row = first_block * kTurnBlock;
+  turning.rests = place_table(rope, turning, {0, 1, kTurnBlock, 0}, arena);
+  turning.blocks =
+      place_table(rope, turning,
+                  {turning.first_row, kTurnBlock, blocks, divide_up(columns, kTurnBlock)}, arena);
+  turning.columns = static_cast<int>(blocks - 1) * turning.axis_pairs;
 }
 
 // Matrices of each unit in global memory: where shared memory is too small, and for a gate, whose

@@ -46,6 +46,7 @@ struct Side {
     total += tokens;
     most_width = std::max(most_width, width);
   }
+  bool operator==(const Side&) const = default;
 };
 
 enum class Direction { kForward, kBackward };
@@ -77,7 +78,12 @@ struct Plan {
  private:
   void find_sequences(const AttentionInputs<T>& inputs, const AttentionOptions& options);
   void find_parts(Direction direction, int multiprocessors);
-  void place_turns(const Rope& rope, bool of_keys, Arena& arena);
+  struct TurnRows {
+    int64_t first, step, rows, columns;
+  };
+  const Turn* place_table(const Rope& rope, const Turning& turning, const TurnRows& of,
+                          Arena& arena);
+  void place_turns(const Rope& rope, Turning& turning, const Side& side, Arena& arena);
   bool needs_operands() const { return is_large() || call.inputs.gate.data; }
   int64_t operand_bytes() const;
 

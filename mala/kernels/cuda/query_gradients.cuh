@@ -3,31 +3,43 @@
 
 #include "mala/kernels/cuda/feature.cuh"
 #include "mala/kernels/cuda/prepare.cuh"
+#include "mala/kernels/cuda/query_tail.cuh"
 #include "mala/kernels/cuda/sums.cuh"
 #include "mala/kernels/cuda/weights.cuh"
 
 namespace mala::gpu {
 
-// The transpose of S_c, vectors, the weight of each token, features, stages of queries and
-// gradients of out.
+// What the sums take of each query besides its features: the weight of the mean value in it, and
+// g . mean value.
+struct TokenWeights {
+  float mean, mean_part;
+};
+
+// The transpose of S_c, vectors, weights of the tokens, weighted features as floats, stages of
+// queries and gradients of out.
 template <typename T, int kDim>
 struct QueryGradientMemory {
-  using S = Shape<kDim>;
-  using Features = FeatureTile<T, kDim, S::kTokens>;
+  using S = SumShape<T, kDim>;
   static constexpr int kRightBytes = kSharedRight<T, kDim> ? Right<T, kDim>::kBytes : 0;
   static constexpr int kVectors = kRightBytes;
   static constexpr int kWeights = kVectors + QueryVectors<kDim>::kBytes;
-  static constexpr int kFeatures = kWeights + S::kTokens * 4;
-  static constexpr int kFixedBytes = kFeatures + Features::kBytes;
+  static constexpr int kFeatures = kWeights + S::kTokens * sizeof(TokenWeights);
+  static constexpr int kFixedBytes = kFeatures + S::kTokens * kDim * 4;
   static constexpr int kTileBytes = S::kTokens * kDim * sizeof(T);
   static constexpr int kStages = stages(kFixedBytes, 2 * kTileBytes);
   static constexpr int kBytes = kFixedBytes + kStages * 2 * kTileBytes;
+  static_assert(kBytes <= kSharedBytes);
+  static_assert(SumWriter<T, kDim, true>::kBytes <= kBytes - kFeatures);
 
   std::byte* memory;
 
   __device__ QueryVectors<kDim> vectors() const { return QueryVectors<kDim>(memory + kVectors); }
-  __device__ float* weights() const { return reinterpret_cast<float*>(memory + kWeights); }
-  __device__ Features features() const { return Features(memory + kFeatures); }
+  __device__ TokenWeights* weights() const {
+    return reinterpret_cast<TokenWeights*>(memory + kWeights);
+  }
+  __device__ Tile<float, kDim> features() const {
+    return {reinterpret_cast<float*>(memory + kFeatures)};
+  }
   __device__ Tile<T, kDim> queries(int tile) const {
     return {reinterpret_cast<T*>(memory + kFixedBytes + stage(tile))};
   }
@@ -37,206 +49,217 @@ struct QueryGradientMemory {
   static __device__ int stage(int tile) { return tile % kStages * 2 * kTileBytes; }
 };
 
-// One warp's queries of a tile, rows g and g + 8 of each lane. kTail: there may be a local
-// term or a gate.
-template <typename T, int kDim, bool kTurns, bool kTail>
+// This lane's rows g and g + 8 of its warp's 16 queries of a tile.
+template <typename T, int kDim, class Kind>
 struct QueryGradients {
-  using Features = FeatureTile<T, kDim, Shape<kDim>::kTokens>;
-  static constexpr int kBlocks = kDim / kBlockCols, kUnrolled = kUnrolledBlocks<T, kDim>;
-  static constexpr bool kKeeps = kUnrolls<T, kDim>;
+  static constexpr int kBlocks = kDim / kBlockCols;
 
   const Call<T>& call;
-  int64_t unit;
   QueryVectors<kDim> head;
   Right<T, kDim> transposed;
   float c;
   bool writes;  // one of the blocks that share the columns of a head's sums
-  Rows<const T> local, gate;
-  Rows<T> d_query, d_local, d_gate;
+  QueryTail<T, kDim, Kind> tail;
+  Rows<T> d_query;
+  LaneTile<float, kDim, 1> weighted;  // features, as the sums take them in
+  TokenWeights* token_weights;
 
   // Of the tile at hand:
-  LaneTile<T, kDim> queries, gradients;
-  LaneTokens tokens;
+  LaneTile<T, kDim, 1> queries, gradients;
 
-  static __device__ __forceinline__ int column(int block) {
-    return block * kBlockCols + threadIdx.x % 4 * 8;
-  }
-  __device__ __forceinline__ int64_t token(int half) const { return tokens.token(half); }
-  __device__ __forceinline__ bool exists(int half) const { return tokens.exists(half); }
-  __device__ __forceinline__ Eight phi(int half, int block) const {
-    return features<T>(call.feature, queries.eight(half, block));
-  }
-
-  // The turned features of a row, into their tile, and what their magnitude makes of the row.
-  __device__ __forceinline__ RowWeights weigh(int half, const Spot& spot,
-                                              const Features& to) const {
-    Magnitude magnitude;
-#pragma unroll(kUnrolled)
-    for (int block = 0; block < kBlocks; ++block) {
-      to.set_eight(half, block,
-                   meet_keys<kTurns>(call, head, spot, column(block), queries.eight(half, block),
-                                     magnitude));
-    }
-    const RowWeights weights = weights_of<kTurns>(call, c, magnitude);
-    return exists(half) ? weights : RowWeights{};
-  }
-
-  // Turns the gradient of out into that of the attention before the tail, in its tile, and writes
-  // those of local and gate.
-  __device__ __forceinline__ void pass_tail(const RowWeights (&weights)[2],
-                                            const Features& turned) const {
-    const Right<T, kDim> right(global_right<T, kDim>(call, unit, 0));
-#pragma unroll 1
-    for (int block = 0; block < kBlocks; ++block) {
-      Product product;
-#pragma unroll 1
-      for (int k = 0; k < kBlocks && gate.data; ++k) {
-        const Left<T> left(turned.eight(0, k), turned.eight(1, k));
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          right.multiply(product.c[j], left, k, 4 * block + j, threadIdx.x % 32);
-        }
-      }
-      tail_of_row(0, block, product.upper(), weights[0]);
-      tail_of_row(1, block, product.lower(), weights[1]);
-    }
-  }
-
-  __device__ __forceinline__ void tail_of_row(int half, int block, const Eight& product,
-                                              const RowWeights& weights) const {
-    if (!exists(half) || column(block) >= call.layout.value_dim) return;
-    Eight g = gradients.eight(half, block);
-    if (gate.data) {
-      Eight y = scaled(product, weights.product);
-      add_scaled(y, weights.mean, eight_of(head.value_mean, column(block)));
-      if (local.data) {
-        add_scaled(y, 1.0f, read_eight(row_of(local, token(half), true), column(block)));
-      }
-      const Eight by = read_eight(row_of(gate, token(half), true), column(block));
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        y.x[i] *= g.x[i];
-        g.x[i] *= by.x[i];
-      }
-      write_eight(row_of(d_gate, token(half), writes), column(block), y);
-      gradients.set_eight(half, block, g);
-    }
-    write_eight(row_of(d_local, token(half), writes), column(block), g);
-  }
-
-  // c += a block of S_c g, over a block of the gradient's columns.
-  __device__ __forceinline__ void add_product(Product& product, int block, int k,
-                                              const Left<T>& left) const {
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      transposed.multiply(product.c[j], left, k, 4 * block + j, threadIdx.x % 32);
-    }
-  }
-  __device__ __forceinline__ Product product_of(int block) const {
-    Product product;
-#pragma unroll 1
-    for (int k = 0; k < kBlocks; ++k) {
-      add_product(product, block, k, left_of(gradients, k));
-    }
-    return product;
-  }
-
-  // Writes dq, and the weighted features that the sums take in; `keys` sums ds_i phi(q_i).
-  __device__ __forceinline__ void run(const Features& turned, float* value_weights,
+  // Writes dq and weighted features; `keys` sums ds_i phi(q_i).
+  __device__ __forceinline__ void run(const LaneTokens<Kind, 1>& tokens,
                                       Eight (&keys)[kBlocks]) const {
-    Spot spots[2];
+    const Spot spots[2] = {tokens.spot(0), tokens.spot(1)};
+    Magnitude magnitudes[2];
+    Eight plain[kKeeps<T, kDim> ? kBlocks : 1][2];
 #pragma unroll
-    for (int half = 0; half < 2 && kTurns; ++half) {
-      spots[half] = tokens.walks[half].spot(call.q_turning, exists(half));
-    }
-    const RowWeights weights[2] = {weigh(0, spots[0], turned), weigh(1, spots[1], turned)};
-    if (kTail && (local.data || gate.data)) pass_tail(weights, turned);
-    Product x[kKeeps ? kBlocks : 1];       // S_c g, or none: it is then computed twice
-    float mean_part[2] = {}, met[2] = {};  // g . mean value, and R phi(q) . S_c g
-#pragma unroll(kUnrolled)
-    for (int k = 0; k < kBlocks; ++k) {
-      const Eight mean = eight_of(head.value_mean, column(k));
-      mean_part[0] = dot(gradients.eight(0, k), mean, mean_part[0]);
-      mean_part[1] = dot(gradients.eight(1, k), mean, mean_part[1]);
-      if constexpr (kKeeps) {
-        const Left<T> left = left_of(gradients, k);
+    for (int block = 0; block < kBlocks; ++block) {
+      const KeyEights means(head, column(block));
 #pragma unroll
-        for (int block = 0; block < kBlocks; ++block) add_product(x[block], block, k, left);
+      for (int half = 0; half < 2; ++half) {
+        const Features phi = meet_keys<Kind>(call, means, spots[half], column(block),
+                                             queries.eight(half, block), magnitudes[half]);
+        if constexpr (kKeeps<T, kDim>) plain[block][half] = phi.plain;
+        weighted.set_eight(half, block, phi.turned);
       }
     }
-#pragma unroll(kUnrolled)
+    const RowWeights weights[2] = {weights_of(tokens, magnitudes, 0),
+                                   weights_of(tokens, magnitudes, 1)};
+    if constexpr (Kind::kTail) tail.pass(weights, tokens, weighted, gradients);
+
+    Product<kDim, 1> x;           // S_c g
+    float mean_part[2] = {0, 0};  // g . mean value
+#pragma unroll 1
     for (int block = 0; block < kBlocks; ++block) {
-      const Product product = kKeeps ? x[kKeeps ? block : 0] : product_of(block);
-      met[0] = dot(turned.eight(0, block), product.upper(), met[0]);
-      met[1] = dot(turned.eight(1, block), product.lower(), met[1]);
+      const Eight mean = eight_of(head.value_mean, column(block));
+      const Eight g[2] = {gradients.eight(0, block), gradients.eight(1, block)};
+      mean_part[0] = dot(g[0], mean, mean_part[0]);
+      mean_part[1] = dot(g[1], mean, mean_part[1]);
+      const LeftBlock<T> left[1] = {{g[0], g[1], true}};
+      x.add(left, transposed, block);
     }
-    RowGradient rows[2];
-    const int row = threadIdx.x / 32 * kWarpTokens + threadIdx.x % 32 / 4;
+    const RowGradient rows[2] = {row_gradient(x, weights[0], mean_part[0], 0),
+                                 row_gradient(x, weights[1], mean_part[1], 1)};
+    if (threadIdx.x % 4 == 0) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      rows[half] = gradient_of(weights[half], row_sum(met[half]), row_sum(mean_part[half]));
-      rows[half].spot = spots[half];
-      rows[half].d_query = row_of(d_query, token(half), exists(half) && writes);
-      if (threadIdx.x % 4 == 0) {
-        const float weight = call.centred() ? 1.0f : -weights[half].shift;
-        value_weights[row + 8 * half] = exists(half) ? weight : 0.0f;
+      for (int half = 0; half < 2; ++half) {
+        token_weights[queries.row() + 8 * half] = {weights[half].mean, rows[half].mean_part};
       }
     }
-#pragma unroll(kUnrolled)
+    const Row<T> to[2] = {row_of(d_query, tokens.token(0), tokens.exists(0) && writes),
+                          row_of(d_query, tokens.token(1), tokens.exists(1) && writes)};
+#pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
-      const Product product = kKeeps ? x[kKeeps ? block : 0] : product_of(block);
-      finish(0, block, product.upper(), rows[0], turned, keys[block]);
-      finish(1, block, product.lower(), rows[1], turned, keys[block]);
+      const KeyEights means(head, column(block));
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        Eight phi;
+        if constexpr (kKeeps<T, kDim>) {
+          phi = plain[block][half];
+        } else {
+          phi = features<T>(Kind::feature(call), queries.eight(half, block));
+        }
+        finish(to[half], spots[half], block, half, means, phi, x.eight(half, block), rows[half],
+               keys[block]);
+      }
     }
   }
 
  private:
   // What a row's gradient has of S_c g, of the rotated and of the plain key.
   struct RowGradient {
-    float product, rotated_key, ds;
-    Spot spot;
-    Row<T> d_query;
+    float product, rotated_key, key;
+    float ds, mean_part;
   };
 
-  __device__ __forceinline__ RowGradient gradient_of(const RowWeights& weights, float met,
-                                                     float mean_part) const {
-    const float ds = fmaf(weights.product_slope, met, weights.mean_slope * mean_part);
-    return {.product = weights.product,
-            .rotated_key = (call.centred() ? 0.0f : weights.gain * mean_part) +
-                           (call.rotated_magnitude() ? ds : 0.0f),
-            .ds = ds};
+  static __device__ __forceinline__ int column(int block) {
+    return block * kBlockCols + threadIdx.x % 4 * 8;
   }
 
-  __device__ __forceinline__ void finish(int half, int block, const Eight& x, const RowGradient& by,
-                                         const Features& features, Eight& keys) const {
-    const bool late = kTurns && call.rotated_magnitude();
-    Turns turns;
-    if (kTurns && call.q_turning.turns) {
-      turns = turns_of_eight(call.q_turning, by.spot, column(block));
+  __device__ __forceinline__ RowWeights weights_of(const LaneTokens<Kind, 1>& tokens,
+                                                   const Magnitude (&magnitudes)[2],
+                                                   int half) const {
+    const RowWeights weights = gpu::weights_of<Kind>(call, c, magnitudes[half]);
+    return tokens.exists(half) ? weights : RowWeights{};
+  }
+
+  __device__ __forceinline__ RowGradient row_gradient(const Product<kDim, 1>& x,
+                                                      const RowWeights& weights, float mean_part,
+                                                      int half) const {
+    float met = 0.0f;  // R phi(q) . S_c g
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+      met = dot(weighted.eight(half, block), x.eight(half, block), met);
     }
-    const Eight plain = phi(half, block);
-    const Eight turned = features.eight(half, block);
+    mean_part = row_sum(mean_part);
+    const float ds = fmaf(weights.product_slope, row_sum(met), weights.mean_slope * mean_part);
+    const float rotated = call.centred() ? 0.0f : weights.gain * mean_part;
+    const bool late = call.rotated_magnitude();
+    // Without turns there is one key for both.
+    return {.product = weights.product,
+            .rotated_key = late ? rotated + ds : rotated,
+            .key = Kind::kTurns ? (late ? 0.0f : ds) : rotated + ds,
+            .ds = ds,
+            .mean_part = call.centred() ? 0.0f : mean_part};
+  }
+
+  __device__ __forceinline__ void finish(const Row<T>& to, const Spot& spot, int block, int half,
+                                         const KeyEights& means, const Eight& phi, const Eight& x,
+                                         const RowGradient& by, Eight& keys) const {
+    const Turns<Kind::kHow, 8> turns(call.q_turning, spot, column(block));
+    const Eight turned = weighted.eight(half, block);
     Eight y = scaled(x, by.product);
-    if (kTurns) {
-      add_scaled(y, by.rotated_key, eight_of(head.rotated_key, column(block)));
-      if (call.q_turning.turns) y = rotated<true>(y, turns);
-      if (!late) add_scaled(y, by.ds, eight_of(head.key, column(block)));
+    if (Kind::kTurns) add_scaled(y, by.rotated_key, means.rotated_key);
+    y = rotated<true>(y, call.q_turning, turns);
+    add_scaled(y, by.key, means.key);
+    write_eight(to, column(block), times_slope(Kind::feature(call), phi, y));
+    if (Kind::kTurns && call.rotated_magnitude()) {
+      add_scaled(keys, by.ds, turned);
     } else {
-      // One key for both.
-      const float both = by.rotated_key + (call.rotated_magnitude() ? 0.0f : by.ds);
-      add_scaled(y, both, eight_of(head.key, column(block)));
+      add_scaled(keys, by.ds, phi);
     }
-    write_eight(by.d_query, column(block), times_slope(call.feature, plain, y));
-    add_scaled(keys, by.ds, late ? turned : plain);
-    features.set_eight(half, block, scaled(turned, by.product));
+    weighted.set_eight(half, block, scaled(turned, by.product));
   }
 };
 
+// A warp's share of the sums: its features of the tokens of all warps, by the values from column
+// `chunk` on.
+template <typename T, int kDim>
+struct QuerySums {
+  using S = SumShape<T, kDim>;
+  using Place = SumPlace<T, kDim>;
+  using Sums = gpu::Sums<T, kDim, true>;
+
+  Place place;
+  FourAddresses<float, kDim> features;
+  FourAddresses<T, kDim> gradients;
+  const TokenWeights* weights;  // of the lane's tokens
+  Sums sums;
+  Four means = {};  // sums of this lane's features by g . mean value
+
+  __device__ __forceinline__ QuerySums(const QueryGradientMemory<T, kDim>& memory, int chunk)
+      : features(memory.features(), place.first_token(), place.feature()),
+        gradients(memory.gradients(0), place.first_token(), chunk + 4 * place.g),
+        weights(memory.weights() + place.first_token()) {}
+
+  // A tile whose gradients stand `stage` bytes after the first.
+  __device__ __forceinline__ void add_tile(int stage) {
+    if constexpr (kFine<T>) {
+      Sums tile;
+      add_tokens(tile, stage);
+      sums.add(tile);
+    } else {
+      add_tokens(sums, stage);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void add_tokens(Sums& to, int stage) {
+#pragma unroll(kFine<T> ? 1 : Place::kSteps)
+    for (int step = 0; step < Place::kSteps; ++step) {
+      const int tokens = step * Place::kStep;
+      const Four a = features.four(0, 0, tokens, 0), b = features.four(1, 0, tokens, 0);
+      const TokenWeights of_a = weights[tokens], of_b = weights[tokens + 4];
+      add_scaled(means, of_a.mean_part, a);
+      add_scaled(means, of_b.mean_part, b);
+      to.add(place, FourParts<T>(a), FourParts<T>(b), {of_a.mean, of_b.mean},
+             [&](int half, int block) { return gradients.four(half, block, tokens, stage); });
+    }
+  }
+};
+
+// Adds what the lanes and warps of a block hold of sums over rows, each eight columns of every
+// block of 32, and writes them.
+template <typename T, int kDim>
+__device__ __forceinline__ void write_column_sums(const Eight (&sums)[kDim / kBlockCols],
+                                                  float* shared, int64_t dim, float* to) {
+  using S = SumShape<T, kDim>;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  __syncthreads();
+#pragma unroll
+  for (int block = 0; block < kDim / kBlockCols; ++block) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      float x = sums[block].x[i];
+#pragma unroll
+      for (int step = 4; step < 32; step *= 2) x += __shfl_xor_sync(~0u, x, step);
+      if (lane < 4) shared[warp * kDim + block * kBlockCols + lane * 8 + i] = x;
+    }
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < dim; i += S::kThreads) {
+    float x = 0.0f;
+    for (int w = 0; w < S::kWarps; ++w) x += shared[w * kDim + i];
+    to[i] = x;
+  }
+}
+
 // Grid (heads of queries, parts, chunks of values).
-template <typename T, int kDim, bool kTurns, bool kTail>
-__global__ void __launch_bounds__(Shape<kDim>::kThreads, kLeastBlocks<T, kDim>.query_gradients)
+template <typename T, int kDim, class Kind>
+__global__ void __launch_bounds__(SumShape<T, kDim>::kThreads, kLeastBlocks<T, kDim>.query_gradients)
     query_gradients_kernel(const __grid_constant__ Call<T> call) {
-  using S = Shape<kDim>;
+  using S = SumShape<T, kDim>;
   using Memory = QueryGradientMemory<T, kDim>;
   extern __shared__ __align__(128) std::byte shared[];
   const Memory memory{shared};
@@ -245,15 +268,17 @@ __global__ void __launch_bounds__(Shape<kDim>::kThreads, kLeastBlocks<T, kDim>.q
   const Task task = query_task(call);
   if (task.first == task.end) return;
   const int chunk = static_cast<int>(blockIdx.z) * S::kChunk;
-  const Rows<const T> q = query_rows(call.inputs.q, task, call.vectors.q);
-  const Rows<const T> g = query_rows(call.out_gradient, task, call.vectors.out_gradient);
+  const Rows<const T> q = query_rows<Kind>(call.inputs.q, task, call.vectors.q);
+  const Rows<const T> g = query_rows<Kind>(call.out_gradient, task, call.vectors.out_gradient);
   const int tiles = static_cast<int>(divide_up(task.end - task.first, S::kTokens));
-  Stager<T> queries(q, task.first, task.end, S::kTokens);
-  Stager<T> gradients(g, task.first, task.end, S::kTokens);
-  const LaneTile<T, kDim> lane_queries(memory.queries(0)), lane_gradients(memory.gradients(0));
+  const LaneTile<T, kDim, 1> lane_queries(memory.queries(0)), lane_gradients(memory.gradients(0));
+  Stager<T, S::kTokens> queries(q, task.first, task.end, lane_queries.row());
+  Stager<T, S::kTokens> gradients(g, task.first, task.end, lane_queries.row());
   auto stage_tile = [&](int tile) {
-    queries.stage(lane_queries.moved(Memory::stage(tile)));
-    gradients.stage(lane_gradients.moved(Memory::stage(tile)));
+    if (has_rows<S>(threadIdx.x)) {
+      queries.stage(lane_queries.moved(Memory::stage(tile)));
+      gradients.stage(lane_gradients.moved(Memory::stage(tile)));
+    }
     commit_copies();
   };
   stage_tile(0);
@@ -266,23 +291,21 @@ __global__ void __launch_bounds__(Shape<kDim>::kThreads, kLeastBlocks<T, kDim>.q
   if constexpr (kSharedRight<T, kDim>) {
     fill_centred_transposed(state, call.layout, memory.vectors(), transposed);
   }
-  QueryGradients<T, kDim, kTurns, kTail> pass{
+  QueryGradients<T, kDim, Kind> pass{
       call,
-      task.unit,
       memory.vectors(),
       transposed,
       scales.c,
       chunk == 0,
-      query_rows(call.inputs.local, task, call.vectors.local),
-      query_rows(call.inputs.gate, task, call.vectors.gate),
-      query_rows(call.gradients.q, task, call.vectors.d_query),
-      query_rows(call.gradients.local, task, call.vectors.d_local),
-      query_rows(call.gradients.gate, task, call.vectors.d_gate),
+      query_tail<T, kDim, Kind>(call, task, memory.vectors(), chunk == 0),
+      query_rows<Kind>(call.gradients.q, task, call.vectors.d_query),
+      LaneTile<float, kDim, 1>(memory.features()),
+      memory.weights(),
       lane_queries,
-      lane_gradients,
-      LaneTokens(call.q_turning, task, task.sequence.q_width, S::kTokens)};
-  const typename Memory::Features features = memory.features();
-  Sums<T, kDim> sums;
+      lane_gradients};
+  LaneTokens<Kind, 1> tokens(call.q_turning, task, task.sequence.q_width, lane_queries.row(),
+                             S::kTokens);
+  QuerySums<T, kDim> sums(memory, chunk);
   Eight keys[kDim / kBlockCols] = {};
   for (int tile = 0; tile < tiles; ++tile) {
     wait_copies<0>();
@@ -290,10 +313,10 @@ __global__ void __launch_bounds__(Shape<kDim>::kThreads, kLeastBlocks<T, kDim>.q
     if (Memory::kStages == 2 && tile + 1 < tiles) stage_tile(tile + 1);
     pass.queries = lane_queries.moved(Memory::stage(tile));
     pass.gradients = lane_gradients.moved(Memory::stage(tile));
-    pass.run(features, memory.weights(), keys);
-    pass.tokens.advance(S::kTokens);
+    if (has_rows<S>(threadIdx.x)) pass.run(tokens, keys);
+    tokens.advance(call.q_turning, S::kTokens);
     __syncthreads();
-    accumulate(sums, features, memory.gradients(tile), chunk, TokenWeights{memory.weights()});
+    sums.add_tile(Memory::stage(tile));
     if (Memory::kStages == 1 && tile + 1 < tiles) {
       __syncthreads();
       stage_tile(tile + 1);
@@ -301,14 +324,16 @@ __global__ void __launch_bounds__(Shape<kDim>::kThreads, kLeastBlocks<T, kDim>.q
   }
 
   float* to = call.parts + task.slot * call.layout.size();
-  store_sums(sums, call.layout, chunk, to);
-  if (chunk > 0) return;
-  __syncthreads();
-  store_column_sums<kDim>(keys, reinterpret_cast<float*>(shared + Memory::kFeatures),
-                          call.layout.dim, to + call.layout.keys());
-  for (int i = threadIdx.x; i < call.layout.dim; i += S::kThreads) {
-    to[call.layout.rotated_keys() + i] = 0.0f;  // not used here
+  if (chunk == 0) {
+    write_column_sums<T, kDim>(keys, reinterpret_cast<float*>(shared + Memory::kFeatures),
+                               call.layout.dim, to + call.layout.keys());
+    write_feature_sums(sums.means, sums.place,
+                       reinterpret_cast<float*>(shared + Memory::kFeatures), call.layout.dim,
+                       to + call.layout.rotated_keys());
   }
+  __syncthreads();
+  SumWriter<T, kDim, true>::write(sums.sums, sums.place, shared + Memory::kFeatures,
+                                 {call.layout, chunk, to});
 }
 
 }  // namespace mala::gpu

@@ -1,4 +1,4 @@
-// RoPE on eight neighbouring elements: the turns of a token, composed from two small tables.
+// RoPE on four or eight neighbouring elements: the turns of a token, from small tables.
 #pragma once
 
 #include "mala/kernels/cuda/call.h"
@@ -6,29 +6,39 @@
 
 namespace mala::gpu {
 
-// Where a token's turns begin in the tables: on the line or by row, and by column. The latter as if
-// the pairs of the rows stood before them.
-struct Spot {
+// What a kernel is compiled to know of turns: that there are none, that one table has them all,
+// that two tables of a line have to be composed, or nothing.
+enum class Turned { kNot, kDirect, kLine, kSomehow };
+
+// Where the turns of a token begin in the tables, on one axis.
+struct AxisSpot {
   int rest = 0, block = 0;
-  int column_rest = 0, column_block = 0;
+};
+
+// On the line or by row, and by column. The latter as if the pairs of the rows stood before them.
+struct Spot {
+  AxisSpot row, column;
 };
 
 // Goes from token to token in equal steps.
+template <Turned kHow>
 class Walk {
  public:
   __device__ __forceinline__ Walk(const Turning& by, int64_t token, int64_t width, int step) {
-    if (!by.turns) return;
-    const int64_t position = by.by_table ? token : by.offset + token;
-    const bool in_grid = by.axis_pairs < by.pairs;
+    if (!turns(by)) return;
+    const int64_t position = token + by.offset;
+    const bool in_grid = is_grid(by);
     width_ = in_grid ? static_cast<int>(min(width, int64_t{1} << 30)) : 1 << 30;
-    const int64_t row = in_grid ? position / width : position;
-    column_ = in_grid ? static_cast<int>(position - row * width) : 0;
-    row_ = static_cast<int>(row - by.first_block * kTurnBlock);
     row_step_ = in_grid ? step / width_ : step;
     column_step_ = in_grid ? step % width_ : 0;
+    const int64_t row = in_grid ? position / width : position;
+    column_ = in_grid ? static_cast<int>(position - row * width) : 0;
+    row_ = static_cast<int>(row - by.first_row);
   }
-  __device__ __forceinline__ void advance() {
+  __device__ __forceinline__ void advance(const Turning& by) {
+    if (!turns(by)) return;
     row_ += row_step_;
+    if (!is_grid(by)) return;
     column_ += column_step_;
     if (column_ >= width_) {
       column_ -= width_;
@@ -37,24 +47,44 @@ class Walk {
   }
   // Rows beyond the last would lead out of the tables: they turn as the first.
   __device__ __forceinline__ Spot spot(const Turning& by, bool exists) const {
-    if (!exists) return {0, 0, -by.axis_pairs, -by.axis_pairs};
+    if (!turns(by)) return {};
     const int pairs = by.axis_pairs;
-    if (by.by_table) return {row_ * pairs, 0, 0, 0};
+    const unsigned row = exists ? row_ : 0, column = exists ? column_ : 0;  // not negative
     constexpr unsigned kBlock = kTurnBlock;
-    const unsigned row = row_, column = column_;  // never negative
-    return {static_cast<int>(row % kBlock) * pairs, static_cast<int>(row / kBlock) * pairs,
-            static_cast<int>(column % kBlock) * pairs - pairs,
-            (static_cast<int>(column / kBlock) + by.column_blocks) * pairs - pairs};
+    if (is_direct(by)) {
+      return {{static_cast<int>(row) * pairs, 0}, {static_cast<int>(column) * pairs + by.columns, 0}};
+    }
+    return {{static_cast<int>(row % kBlock) * pairs, static_cast<int>(row / kBlock) * pairs},
+            {static_cast<int>(column % kBlock) * pairs - pairs,
+             static_cast<int>(column / kBlock) * pairs + by.columns}};
+  }
+
+  static __device__ __forceinline__ bool turns(const Turning& by) {
+    return kHow != Turned::kNot && (kHow != Turned::kSomehow || by.turns);
+  }
+  static __device__ __forceinline__ bool is_direct(const Turning& by) {
+    return kHow == Turned::kDirect || (kHow == Turned::kSomehow && !by.blocks);
+  }
+  static __device__ __forceinline__ bool is_grid(const Turning& by) {
+    return kHow != Turned::kLine && by.axis_pairs < by.pairs;
   }
 
  private:
   int row_ = 0, column_ = 0, width_ = 1, row_step_ = 0, column_step_ = 0;
 };
 
-// The turns of four pairs, as (cos, sin, cos, sin).
-struct Turns {
-  float4 first, second;
-};
+// The spot that another lane has.
+template <Turned kHow>
+__device__ __forceinline__ Spot spot_of_lane(const Spot& mine, int lane) {
+  Spot other;
+  if (kHow == Turned::kNot) return other;
+  other.row.rest = __shfl_sync(~0u, mine.row.rest, lane);
+  if (kHow != Turned::kLine) other.column.rest = __shfl_sync(~0u, mine.column.rest, lane);
+  if (kHow == Turned::kDirect) return other;
+  other.row.block = __shfl_sync(~0u, mine.row.block, lane);
+  if (kHow == Turned::kSomehow) other.column.block = __shfl_sync(~0u, mine.column.block, lane);
+  return other;
+}
 
 __device__ __forceinline__ float4 compose(const float4& a, const float4& b) {
   return {a.x * b.x - a.y * b.y, a.y * b.x + a.x * b.y, a.z * b.z - a.w * b.w,
@@ -65,34 +95,41 @@ __device__ __forceinline__ float4 turns_in(const Turn* table, int at) {
   return __ldg(reinterpret_cast<const float4*>(table + at));
 }
 
-// Two pairs by row and two by column: heads whose quarter is no multiple of four pairs.
-static __device__ __noinline__ Turns mixed_turns(const Turning& by, Spot spot, int pair) {
-  const int next = pair + 2;
-  const bool by_column = next >= by.axis_pairs;
-  Turns turns{turns_in(by.rests, spot.rest + pair),
-              turns_in(by.rests, (by_column ? spot.column_rest : spot.rest) + next)};
-  if (by.blocks) {
-    turns.first = compose(turns.first, turns_in(by.blocks, spot.block + pair));
-    turns.second = compose(
-        turns.second, turns_in(by.blocks, (by_column ? spot.column_block : spot.block) + next));
-  }
-  return turns;
+// The turns of the two pairs from `pair` on, an even number, as (cos, sin, cos, sin). Both are on
+// one axis, whose pairs are even in number.
+template <Turned kHow>
+__device__ __forceinline__ float4 turns_of_two(const Turning& by, const AxisSpot& spot, int pair) {
+  const float4 turns = turns_in(by.rests, spot.rest + pair);
+  if (Walk<kHow>::is_direct(by)) return turns;
+  return compose(turns, turns_in(by.blocks, spot.block + pair));
 }
 
-// Of the four pairs from column `column` on; of any where the head has no such columns.
-__device__ __forceinline__ Turns turns_of_eight(const Turning& by, const Spot& spot, int column) {
-  const int pair = column < 2 * by.pairs ? column / 2 : 0;
-  const bool by_column = pair >= by.axis_pairs;
-  if (!by_column && pair + 2 >= by.axis_pairs) return mixed_turns(by, spot, pair);
-  const int rest = (by_column ? spot.column_rest : spot.rest) + pair;
-  Turns turns{turns_in(by.rests, rest), turns_in(by.rests, rest + 2)};
-  if (by.blocks) {
-    const int block = (by_column ? spot.column_block : spot.block) + pair;
-    turns.first = compose(turns.first, turns_in(by.blocks, block));
-    turns.second = compose(turns.second, turns_in(by.blocks, block + 2));
-  }
-  return turns;
+// Whether the pairs from `pair` on go by column. Where the head may have no such, pair is set to 0.
+template <Turned kHow>
+__device__ __forceinline__ bool goes_by_column(const Turning& by, int& pair) {
+  if (kHow == Turned::kSomehow && pair >= by.pairs) pair = 0;
+  return kHow != Turned::kLine && pair >= by.axis_pairs;
 }
+
+// Of four elements on one axis, or of eight.
+template <Turned kHow, int kCount>
+struct Turns {
+  float4 two[kCount / 4];
+
+  Turns() = default;
+  // From column `column` on, or of any columns where the head has no such.
+  __device__ __forceinline__ Turns(const Turning& by, const Spot& spot, int column) {
+    if (!Walk<kHow>::turns(by)) return;
+#pragma unroll
+    for (int i = 0; i < kCount / 4; ++i) {
+      int pair = column / 2 + 2 * i;
+      const bool by_column = goes_by_column<kHow>(by, pair);
+      const AxisSpot on{by_column ? +spot.column.rest : +spot.row.rest,
+                        by_column ? +spot.column.block : +spot.row.block};
+      two[i] = turns_of_two<kHow>(by, on, pair);
+    }
+  }
+};
 
 template <bool kBack>
 __device__ __forceinline__ void rotate_pair(float& x0, float& x1, float cos, float sin) {
@@ -103,13 +140,16 @@ __device__ __forceinline__ void rotate_pair(float& x0, float& x1, float cos, flo
 }
 
 // R x, or its inverse R^T x.
-template <bool kBack>
-__device__ __forceinline__ Eight rotated(Eight e, const Turns& by) {
-  rotate_pair<kBack>(e.x[0], e.x[1], by.first.x, by.first.y);
-  rotate_pair<kBack>(e.x[2], e.x[3], by.first.z, by.first.w);
-  rotate_pair<kBack>(e.x[4], e.x[5], by.second.x, by.second.y);
-  rotate_pair<kBack>(e.x[6], e.x[7], by.second.z, by.second.w);
-  return e;
+template <bool kBack, Turned kHow, int kCount>
+__device__ __forceinline__ Some<kCount> rotated(Some<kCount> a, const Turning& turning,
+                                                const Turns<kHow, kCount>& by) {
+  if (!Walk<kHow>::turns(turning)) return a;
+#pragma unroll
+  for (int i = 0; i < kCount / 4; ++i) {
+    rotate_pair<kBack>(a.x[4 * i], a.x[4 * i + 1], by.two[i].x, by.two[i].y);
+    rotate_pair<kBack>(a.x[4 * i + 2], a.x[4 * i + 3], by.two[i].z, by.two[i].w);
+  }
+  return a;
 }
 
 }  // namespace mala::gpu

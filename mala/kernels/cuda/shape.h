@@ -1,67 +1,14 @@
 // How a block of threads is built for each padded head size.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
 #include "mala/core/dtypes.h"
+#include "mala/core/views.h"
 
 namespace mala::gpu {
-
-// In the work on rows each warp has 16 tokens of a tile. In sums over tokens the warps share the
-// (kDim, kChunk) result: kRowWarps times kColumnWarps pieces.
-template <int kRows, int kColumns, int kValueColumns>
-struct BlockShape {
-  static constexpr int kRowWarps = kRows, kColumnWarps = kColumns, kChunk = kValueColumns;
-  static constexpr int kWarps = kRowWarps * kColumnWarps, kThreads = 32 * kWarps;
-  static constexpr int kTokens = 16 * kWarps;
-};
-
-// For the head size kDim that both D and E are padded to.
-template <int kDim>
-struct Shape;
-template <>
-struct Shape<64> : BlockShape<2, 2, 64> {};
-template <>
-struct Shape<96> : BlockShape<3, 2, 96> {};
-template <>
-struct Shape<128> : BlockShape<4, 2, 128> {};
-// Sums of this size do not fit into the registers of a block: several share them.
-template <>
-struct Shape<256> : BlockShape<4, 1, 32> {};
-
-// Whether the matrices that rows are multiplied by fit into shared memory, beside the tiles.
-template <typename T, int kDim>
-constexpr bool kSharedRight = kDim <= (sizeof(T) == 4 ? 64 : 128);
-
-// Whether loops over the blocks of a row are unrolled, and their results kept in registers. Other
-// kernels would be too large for that: they would take minutes to compile.
-template <typename T, int kDim>
-constexpr bool kUnrolls = std::is_same_v<T, BFloat16>&& kDim <= 128;
-
-// Blocks of 32 columns that such a loop takes at once.
-template <typename T, int kDim>
-constexpr int kUnrolledBlocks = kUnrolls<T, kDim> ? kDim / 32 : 1;
-
-// Whether there are kernels that know that nothing turns, or that there is no tail. They are
-// shorter, but each takes its time to compile.
-template <typename T, int kDim>
-constexpr bool kSpecial = kUnrolls<T, kDim>;
-
-// How many blocks of each pass a multiprocessor holds, in bfloat16.
-struct BlocksAtOnce {
-  int forward, query_gradients, key_gradients;
-};
-constexpr BlocksAtOnce blocks_at_once(int padded) {
-  if (padded == 64) return {4, 2, 3};
-  if (padded == 96) return {2, 1, 1};
-  return {1, 1, 1};
-}
-
-// What the compiler has to leave registers for.
-template <typename T, int kDim>
-constexpr BlocksAtOnce kLeastBlocks = std::is_same_v<T, BFloat16> ? blocks_at_once(kDim)
-                                                                  : BlocksAtOnce{1, 1, 1};
 
 constexpr int kSharedBytes = 227 * 1024;  // that a block can have
 
@@ -69,6 +16,66 @@ constexpr int kSharedBytes = 227 * 1024;  // that a block can have
 constexpr int stages(int fixed_bytes, int stage_bytes) {
   return fixed_bytes + 2 * stage_bytes <= kSharedBytes ? 2 : 1;
 }
+
+// Types finer than what tensor cores take in: their numbers have two parts, and their sums are added
+// tile by tile.
+template <typename T>
+constexpr bool kFine = !std::is_same_v<T, BFloat16>;
+
+// Passes that sum over tokens. Each warp has a slice of 32 features, all of kChunk values, and one
+// of kGroups shares of a tile's tokens. Where the values of a head are more, several blocks have
+// them.
+template <typename T, int kDim>
+struct SumShape {
+  static constexpr int kSlices = kDim / 32, kGroups = kDim <= 128 ? 2 : 1;
+  static constexpr int kWarps = kSlices * kGroups, kThreads = 32 * kWarps;
+  // As far as shared memory allows, each warp has 16 tokens in the work on rows.
+  static constexpr int kTokens = kDim <= 128 ? 16 * kWarps : 64;
+  static constexpr int kChunk = std::min(kDim, kFine<T> ? 64 : 128);
+};
+
+// Whether this thread has rows of a tile.
+template <typename S>
+MALA_INLINE bool has_rows(unsigned thread) {
+  return S::kTokens == 16 * S::kWarps || thread < 2 * S::kTokens;
+}
+
+// Passes that only take rows through matrices: each warp has kRowTiles times 16 tokens of a tile,
+// more of them to read each matrix less often. One matrix for queries, two for keys.
+template <typename T, int kDim, int kMatrices>
+struct RowShape {
+  static constexpr int kWarps = kDim <= 96 || kDim * sizeof(T) > 512 ? 4 : 8;
+  static constexpr int kThreads = 32 * kWarps;
+  static constexpr int kRowTiles = kFine<T> || kDim > (kMatrices == 1 ? 128 : 96) ? 1 : 2;
+  static constexpr int kTokens = 16 * kRowTiles * kWarps;
+};
+
+// Whether the matrices that rows are multiplied by fit into shared memory, beside the tiles.
+template <typename T, int kDim>
+constexpr bool kSharedRight = kDim <= (kFine<T> ? 64 : 128);
+
+// Whether kernels keep what they could compute twice, in registers.
+template <typename T, int kDim>
+constexpr bool kKeeps = !kFine<T> && kDim <= 64;
+
+// Whether there are kernels that know that nothing turns, or that there is no tail. They are
+// shorter, but each takes its time to compile.
+template <typename T, int kDim>
+constexpr bool kSpecial = std::is_same_v<T, BFloat16>&& kDim <= 128;
+
+// How many blocks of each pass a multiprocessor should hold, of narrow types: what the compiler has
+// to leave registers for.
+struct BlocksAtOnce {
+  int sum_keys, apply_queries, query_gradients, key_gradients;
+};
+constexpr BlocksAtOnce blocks_at_once(int padded) {
+  if (padded == 64) return {3, 2, 2, 2};
+  if (padded == 96) return {2, 2, 1, 1};
+  return {1, 1, 1, 1};
+}
+template <typename T, int kDim>
+constexpr BlocksAtOnce kLeastBlocks = kFine<T> ? BlocksAtOnce{1, 1, 1, 1}
+                                                  : blocks_at_once(kDim);
 
 // The sizes that are compiled, smallest first. Heads of 96 are common in bfloat16 alone.
 template <typename T>

@@ -7,76 +7,139 @@
 
 namespace mala::gpu {
 
-// Shared memory of a block that sums keys: stages of keys and values, and the features of a tile.
+// Shared memory of a block that sums keys: where the turns of a tile's tokens are, of this tile and
+// the next, and stages of keys and values.
 template <typename T, int kDim>
 struct KeySumMemory {
-  using S = Shape<kDim>;
-  using Features = FeatureTile<T, kDim, S::kTokens>;
+  using S = SumShape<T, kDim>;
+  static constexpr int kSpotBytes = S::kTokens * sizeof(Spot);
   static constexpr int kKeyBytes = S::kTokens * kDim * sizeof(T);
   static constexpr int kStageBytes = kKeyBytes + S::kTokens * S::kChunk * sizeof(T);
-  static constexpr int kStages = stages(Features::kBytes, kStageBytes);
-  static constexpr int kBytes = Features::kBytes + kStages * kStageBytes;
+  static constexpr int kStages = stages(2 * kSpotBytes, kStageBytes);
+  static constexpr int kBytes =
+      std::max(2 * kSpotBytes + kStages * kStageBytes, SumWriter<T, kDim, false>::kBytes);
 
   std::byte* memory;
 
-  __device__ Features features() const { return Features(memory); }
-  __device__ Tile<T, kDim> keys() const {
-    return {reinterpret_cast<T*>(memory + Features::kBytes)};
+  __device__ Spot* spots(int tile) const {
+    return reinterpret_cast<Spot*>(memory) + tile % 2 * S::kTokens;
   }
-  __device__ Tile<T, S::kChunk> values(int tile) const {
-    return {reinterpret_cast<T*>(memory + Features::kBytes + kKeyBytes + stage(tile))};
+  __device__ Tile<T, kDim> keys() const {
+    return {reinterpret_cast<T*>(memory + 2 * kSpotBytes)};
+  }
+  __device__ Tile<T, S::kChunk> values() const {
+    return {reinterpret_cast<T*>(memory + 2 * kSpotBytes + kKeyBytes)};
   }
   static __device__ int stage(int tile) { return tile % kStages * kStageBytes; }
 };
 
-// This lane's features of a tile of keys, turned; `plain` sums them as they were before.
-template <bool kTurns, typename T, int kDim>
-__device__ __forceinline__ void key_features(const Call<T>& call, const LaneTokens& tokens,
-                                             const LaneTile<T, kDim>& keys,
-                                             const FeatureTile<T, kDim, Shape<kDim>::kTokens>& to,
-                                             Eight (&plain)[kDim / kBlockCols]) {
+// A warp's share of the sums of a part. The warps of a slice take turns, eight tokens each.
+template <typename T, int kDim, class Kind>
+struct KeySums {
+  using S = SumShape<T, kDim>;
+  using Place = SumPlace<T, kDim>;
+  using Sums = gpu::Sums<T, kDim, false>;
+
+  const Call<T>& call;
+  Place place;
+  FourAddresses<T, kDim> keys;
+  FourAddresses<T, S::kChunk> values;
+  int tokens_left, left;  // of the part, and from the lane's first on
+  int pair;
+  bool by_column;
+  Sums sums;
+  Four plain = {}, turned = {};  // sums of this lane's features before and after they turn
+
+  __device__ __forceinline__ KeySums(const Call<T>& of, const Task& task,
+                                     const KeySumMemory<T, kDim>& memory)
+      : call(of),
+        keys(memory.keys(), place.first_token(), place.feature()),
+        values(memory.values(), place.first_token(), 4 * place.g),
+        tokens_left(static_cast<int>(task.end - task.first)),
+        left(tokens_left - place.first_token()),
+        pair(place.feature() / 2),
+        by_column(goes_by_column<Kind::kHow>(of.k_turning, pair)) {}
+
+  // A tile whose keys and values stand `stage` bytes after the first.
+  __device__ __forceinline__ void add_tile(const Spot* spots, int stage) {
+    const auto* axis = reinterpret_cast<const AxisSpot*>(spots + place.first_token()) + by_column;
+    if constexpr (kFine<T>) {
+      Sums tile;
+      add_tokens<false>(tile, axis, stage);
+      sums.add(tile);
+    } else if (tokens_left >= S::kTokens) {
+      add_tokens<true>(sums, axis, stage);
+    } else {
+      add_tokens<false>(sums, axis, stage);
+    }
+    tokens_left -= S::kTokens;
+    left -= S::kTokens;
+  }
+
+ private:
+  // kWhole: all tokens of the tile exist.
+  template <bool kWhole>
+  __device__ __forceinline__ void add_tokens(Sums& to, const AxisSpot* spots, int stage) {
+#pragma unroll(kFine<T> ? 1 : Place::kSteps)
+    for (int step = 0; step < Place::kSteps; ++step) {
+      const int tokens = step * Place::kStep;
+      const FourParts<T> upper(features_of<kWhole>(spots, 0, tokens, stage)),
+          lower(features_of<kWhole>(spots, 1, tokens, stage));
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const float counts = tokens.exists(half) ? 1.0f : 0.0f;
-    const Spot spot =
-        kTurns ? tokens.walks[half].spot(call.k_turning, tokens.exists(half)) : Spot{};
-#pragma unroll
-    for (int block = 0; block < kDim / kBlockCols; ++block) {
-      // Asked for first, so that they arrive while phi is computed.
-      Turns by;
-      if (kTurns && call.k_turning.turns) {
-        by = turns_of_eight(call.k_turning, spot, block * kBlockCols + threadIdx.x % 4 * 8);
+      for (int i = 0; i < 4 && Kind::kTurns; ++i) {
+        turned.x[i] = fmaf(counts<kWhole>(tokens), upper.x[i].value(), turned.x[i]);
+        turned.x[i] = fmaf(counts<kWhole>(tokens + 4), lower.x[i].value(), turned.x[i]);
       }
-      Eight phi = features<T>(call.feature, keys.eight(half, block));
-      if (kTurns && call.k_turning.turns) {
-        add_scaled(plain[block], counts, phi);
-        phi = rotated<false>(phi, by);
-      }
-      to.set_eight(half, block, phi);
+      to.add(place, upper, lower, {1.0f, 1.0f},
+             [&](int half, int block) { return values.four(half, block, tokens, stage); });
     }
   }
-}
 
-// The sums of the features, which every column of their product with ones has.
-template <typename T, int kDim>
-__device__ __forceinline__ void store_feature_sums(const Sums<T, kDim>& sums, int64_t dim,
-                                                   float* to) {
-  using Sums = Sums<T, kDim>;
-  const int lane = threadIdx.x % 32, g = lane / 4;
-#pragma unroll
-  for (int m = 0; m < Sums::kM; ++m) {
-    if (lane % 4 != 0 || !Sums::sums_features(m)) continue;
-    const int row = Sums::first_row() + 16 * m + g;
-    if (row < dim) to[row] = sums.features[m % Sums::kMShare][0];
-    if (row + 8 < dim) to[row + 8] = sums.features[m % Sums::kMShare][2];
+  template <bool kWhole>
+  __device__ __forceinline__ float counts(int tokens) const {
+    return kWhole || left > tokens ? 1.0f : 0.0f;
   }
-}
+
+  template <bool kWhole>
+  __device__ __forceinline__ Four features_of(const AxisSpot* spots, int half, int tokens,
+                                              int stage) {
+    // Asked for first, so that they arrive while phi is computed.
+    Turns<Kind::kHow, 4> by;
+    if (Walk<Kind::kHow>::turns(call.k_turning)) {
+      by.two[0] =
+          turns_of_two<Kind::kHow>(call.k_turning, spots[2 * (tokens + 4 * half)], pair);
+    }
+    const Four phi = features<T>(Kind::feature(call), keys.four(half, 0, tokens, stage));
+    add_scaled(plain, counts<kWhole>(tokens + 4 * half), phi);
+    return rotated<false>(phi, call.k_turning, by);
+  }
+};
+
+// Each thread walks with one token of tile after tile, and writes down where its turns are.
+template <class Kind, int kTokens>
+struct SpotWriter {
+  const Turning& turning;
+  Walk<Kind::kHow> walk;
+  int left;
+
+  __device__ __forceinline__ SpotWriter(const Turning& by, const Task& task, int64_t width)
+      : turning(by),
+        walk(by, task.first + threadIdx.x, width, kTokens),
+        left(static_cast<int>(task.end - task.first - threadIdx.x)) {}
+
+  __device__ __forceinline__ void write(Spot* to) {
+    if (!Walk<Kind::kHow>::turns(turning) || threadIdx.x >= kTokens) return;
+    to[threadIdx.x] = walk.spot(turning, left > 0);
+    walk.advance(turning);
+    left -= kTokens;
+  }
+};
 
 // Grid (heads of keys, parts, chunks of values): the sums of a part.
-template <typename T, int kDim, bool kTurns>
-__global__ void __launch_bounds__(Shape<kDim>::kThreads, kLeastBlocks<T, kDim>.forward)
+template <typename T, int kDim, class Kind>
+__global__ void __launch_bounds__(SumShape<T, kDim>::kThreads, kLeastBlocks<T, kDim>.sum_keys)
     sum_keys_kernel(const __grid_constant__ Call<T> call) {
-  using S = Shape<kDim>;
+  using S = SumShape<T, kDim>;
   using Memory = KeySumMemory<T, kDim>;
   extern __shared__ __align__(128) std::byte shared[];
   const Memory memory{shared};
@@ -85,52 +148,47 @@ __global__ void __launch_bounds__(Shape<kDim>::kThreads, kLeastBlocks<T, kDim>.f
   const Task task = key_task(call);
   if (task.first == task.end) return;
   const int chunk = static_cast<int>(blockIdx.z) * S::kChunk;
-  const Rows<const T> k = key_rows(call.inputs.k, task, call.vectors.k);
-  const Rows<const T> v = key_rows(call.inputs.v, task, call.vectors.v);
+  const Rows<const T> k = key_rows<Kind>(call.inputs.k, task, call.vectors.k);
+  const Rows<const T> v = key_rows<Kind>(call.inputs.v, task, call.vectors.v);
   const int tiles = static_cast<int>(divide_up(task.end - task.first, S::kTokens));
-  Stager<T> keys(k, task.first, task.end, S::kTokens);
-  Stager<T> values(v, task.first, task.end, S::kTokens, chunk);
-  const LaneTile<T, kDim> lane_keys(memory.keys());
-  const LaneTile<T, S::kChunk> lane_values(memory.values(0));
+  const LaneTile<T, kDim, 1> lane_keys(memory.keys());
+  const LaneTile<T, S::kChunk, 1> lane_values(memory.values());
+  Stager<T, S::kTokens> keys(k, task.first, task.end, lane_keys.row());
+  Stager<T, S::kTokens> values(v, task.first, task.end, lane_values.row(), chunk);
   auto stage_tile = [&](int tile) {
-    keys.stage(lane_keys.moved(Memory::stage(tile)));
-    values.stage(lane_values.moved(Memory::stage(tile)));
+    if (has_rows<S>(threadIdx.x)) {
+      keys.stage(lane_keys.moved(Memory::stage(tile)));
+      values.stage(lane_values.moved(Memory::stage(tile)));
+    }
     commit_copies();
   };
 
-  Sums<T, kDim> sums;
-  Eight plain[kDim / kBlockCols] = {};
-  LaneTokens tokens(call.k_turning, task, task.sequence.k_width, S::kTokens);
-  const typename Memory::Features features = memory.features();
   stage_tile(0);
+  SpotWriter<Kind, S::kTokens> spots(call.k_turning, task, task.sequence.k_width);
+  spots.write(memory.spots(0));
+  KeySums<T, kDim, Kind> sums(call, task, memory);
   for (int tile = 0; tile < tiles; ++tile) {
     wait_copies<0>();
     __syncthreads();
     if (Memory::kStages == 2 && tile + 1 < tiles) stage_tile(tile + 1);
-    key_features<kTurns>(call, tokens, lane_keys.moved(Memory::stage(tile)), features, plain);
-    tokens.advance(S::kTokens);
-    __syncthreads();
-    const int64_t left = task.end - task.first - int64_t{tile} * S::kTokens;
-    accumulate(sums, features, memory.values(tile), 0,
-               OneWeights{static_cast<int>(min(left, int64_t{S::kTokens}))});
+    spots.write(memory.spots(tile + 1));
+    sums.add_tile(memory.spots(tile), Memory::stage(tile));
     if (Memory::kStages == 1 && tile + 1 < tiles) {
       __syncthreads();
       stage_tile(tile + 1);
     }
   }
 
-  const StateLayout& layout = call.layout;
-  float* to = call.parts + task.slot * layout.size();
-  store_sums(sums, layout, chunk, to);
-  if (chunk > 0) return;
-  store_feature_sums(sums, layout.dim, to + layout.rotated_keys());
-  __syncthreads();
-  if (!kTurns || !call.k_turning.turns) {
-    store_feature_sums(sums, layout.dim, to + layout.keys());
-  } else {
-    store_column_sums<kDim>(plain, reinterpret_cast<float*>(shared), layout.dim,
-                            to + layout.keys());
+  float* to = call.parts + task.slot * call.layout.size();
+  auto* vectors = reinterpret_cast<float*>(shared);
+  if (chunk == 0) {
+    write_feature_sums(sums.plain, sums.place, vectors, call.layout.dim, to + call.layout.keys());
+    if (!Kind::kTurns) sums.turned = sums.plain;
+    write_feature_sums(sums.turned, sums.place, vectors, call.layout.dim,
+                       to + call.layout.rotated_keys());
   }
+  __syncthreads();
+  SumWriter<T, kDim, false>::write(sums.sums, sums.place, shared, {call.layout, chunk, to});
 }
 
 }  // namespace mala::gpu

@@ -20,6 +20,28 @@ __device__ __forceinline__ void let_next_begin() {
 #endif
 }
 
+// What a kernel is compiled to know: how queries and keys turn, whether there may be a tail, and
+// whether everything else is as usual: phi elu1, all rows fit for vectors, heads as large as they
+// are padded to. What is not usual stands in functions of its own, whose calls alone would cost
+// registers.
+template <Turned kHowTurned, bool kMayHaveTail, bool kIsUsual>
+struct Kind {
+  static constexpr Turned kHow = kHowTurned;
+  static constexpr bool kTurns = kHow != Turned::kNot, kTail = kMayHaveTail, kUsual = kIsUsual;
+
+  template <typename T>
+  static __device__ __forceinline__ Feature feature(const Call<T>& call) {
+    return kUsual ? Feature::kElu1 : call.feature;
+  }
+  static __device__ __forceinline__ bool vectors(bool possible) { return kUsual || possible; }
+  // Of heads that are never smaller than the kernel takes them to be, nobody has to ask.
+  template <typename T>
+  static __device__ __forceinline__ Rows<T> rows(Rows<T> rows) {
+    if (kUsual) rows.cols = 1 << 20;
+    return rows;
+  }
+};
+
 struct Task {
   Sequence sequence;
   int64_t head = 0;            // of this side
@@ -31,60 +53,80 @@ struct Task {
 // Block (head of a sequence, part). A part that the sequence does not have is empty.
 template <typename T>
 __device__ __forceinline__ Task key_task(const Call<T>& call) {
-  const int64_t index = blockIdx.x / call.kv_heads, head = blockIdx.x % call.kv_heads;
+  const unsigned heads = static_cast<unsigned>(call.kv_heads);
+  const int64_t index = blockIdx.x / heads, head = blockIdx.x % heads;
   const Sequence sequence = call.sequence(index);
-  const int64_t parts = divide_up(sequence.k_count, call.k_part_tokens);
   const int64_t first = min(blockIdx.y * call.k_part_tokens, sequence.k_count);
   return {sequence,
           head,
           static_cast<int64_t>(blockIdx.x),
           first,
           min(first + call.k_part_tokens, sequence.k_count),
-          sequence.k_parts * call.kv_heads + head * parts + blockIdx.y};
+          sequence.k_parts_before * call.kv_heads + head * sequence.k_parts + blockIdx.y};
 }
 
 template <typename T>
 __device__ __forceinline__ Task query_task(const Call<T>& call) {
-  const int64_t index = blockIdx.x / call.heads, head = blockIdx.x % call.heads;
+  const unsigned heads = static_cast<unsigned>(call.heads);
+  const unsigned group = static_cast<unsigned>(call.group);
+  const int64_t index = blockIdx.x / heads;
+  const unsigned head = blockIdx.x % heads;
   const Sequence sequence = call.sequence(index);
-  const int64_t parts = divide_up(sequence.q_count, call.q_part_tokens);
   const int64_t first = min(blockIdx.y * call.q_part_tokens, sequence.q_count);
   return {sequence,
           head,
-          index * call.kv_heads + head / call.group,
+          index * call.kv_heads + head / group,
           first,
           min(first + call.q_part_tokens, sequence.q_count),
-          sequence.q_parts * call.heads + head * parts + blockIdx.y};
+          sequence.q_parts_before * call.heads + head * sequence.q_parts + blockIdx.y};
 }
 
-template <typename T>
+template <class Kind, typename T>
 __device__ __forceinline__ Rows<T> key_rows(const HeadsView<T>& view, const Task& task,
                                             bool vectors) {
-  return rows_of(view, task.sequence.batch, task.head, task.sequence.k_first, vectors);
+  return Kind::rows(rows_of(view, task.sequence.batch, task.head, task.sequence.k_first,
+                            Kind::vectors(vectors)));
 }
-template <typename T>
+template <class Kind, typename T>
 __device__ __forceinline__ Rows<T> query_rows(const HeadsView<T>& view, const Task& task,
                                               bool vectors) {
-  return rows_of(view, task.sequence.batch, task.head, task.sequence.q_first, vectors);
+  return Kind::rows(rows_of(view, task.sequence.batch, task.head, task.sequence.q_first,
+                            Kind::vectors(vectors)));
 }
 
-// What a lane has of the tiles of its block: rows g and g + 8 of its warp's tokens.
+// The tokens of a warp's rows of tile after tile: those of this lane are first, first + 8, ... Each
+// lane walks with one of the rows, and tells the others where its turns are.
+template <class Kind, int kRowTiles>
 struct LaneTokens {
-  int64_t first, end;  // the tokens of its rows are first and first + 8
-  Walk walks[2];
+  int64_t first, end;
+  Walk<Kind::kHow> walk;
+  Spot mine;
 
+  // `row` is the lane's first of the first tile.
   __device__ __forceinline__ LaneTokens(const Turning& turning, const Task& task, int64_t width,
-                                        int step)
-      : first(task.first + threadIdx.x / 32 * kWarpTokens + threadIdx.x % 32 / 4),
+                                        int row, int step)
+      : first(task.first + row),
         end(task.end),
-        walks{Walk(turning, first, width, step), Walk(turning, first + 8, width, step)} {}
+        walk(turning, first + walked(), width, step) {
+    mine = walk.spot(turning, first + walked() < end);
+  }
 
-  __device__ __forceinline__ int64_t token(int half) const { return first + 8 * half; }
-  __device__ __forceinline__ bool exists(int half) const { return token(half) < end; }
-  __device__ __forceinline__ void advance(int step) {
+  __device__ __forceinline__ int64_t token(int piece) const { return first + 8 * piece; }
+  __device__ __forceinline__ bool exists(int piece) const { return token(piece) < end; }
+  __device__ __forceinline__ Spot spot(int piece) const {
+    return spot_of_lane<Kind::kHow>(mine, threadIdx.x % 32 / 4 + 8 * piece);
+  }
+  __device__ __forceinline__ void advance(const Turning& turning, int step) {
     first += step;
-    walks[0].advance();
-    walks[1].advance();
+    walk.advance(turning);
+    mine = walk.spot(turning, first + walked() < end);
+  }
+
+ private:
+  // How far the row that this lane walks with is from its first.
+  static __device__ __forceinline__ int walked() {
+    const int lane = threadIdx.x % 32;
+    return lane % (16 * kRowTiles) - lane / 4;
   }
 };
 

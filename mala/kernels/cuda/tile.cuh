@@ -6,10 +6,8 @@
 
 namespace mala::gpu {
 
-constexpr int kWarpTokens = 16;  // rows of a tile that belong to one warp
-
 // (tokens, kCols). Rows are made of units of 16 bytes whose places are swapped from row to row, so
-// that eight rows of one unit, or four units of two rows, lie in different banks.
+// that four units of two rows that follow each other, or two units of four, lie in different banks.
 template <typename T, int kCols>
 struct Tile {
   static constexpr int kPerUnit = 16 / sizeof(T), kUnits = kCols / kPerUnit;
@@ -18,32 +16,15 @@ struct Tile {
   T* data;
 
   static __device__ __forceinline__ int swapped(int row, int unit) {
-    const int swap = (row >> 1) & 3;
+    const int swap = (row & 2) | ((row >> 2) & 1);
     return unit ^ (kUnits % 8 == 0 ? swap | (row & 1) << 2 : swap);
   }
   __device__ __forceinline__ T* unit(int row, int index) const {
     return data + (row * kUnits + swapped(row, index)) * kPerUnit;
   }
-  __device__ __forceinline__ float at(int row, int column) const {
-    return widen(unit(row, column / kPerUnit)[column % kPerUnit]);
-  }
-  // `column` is a multiple of 8.
-  __device__ __forceinline__ Eight eight(int row, int column) const {
-    if constexpr (sizeof(T) == 2) {
-      return load_eight(unit(row, column / 8));
-    } else {
-      const float4 a = *reinterpret_cast<const float4*>(unit(row, column / 4));
-      const float4 b = *reinterpret_cast<const float4*>(unit(row, column / 4 + 1));
-      return {{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
-    }
-  }
-  __device__ __forceinline__ void set_eight(int row, int column, const Eight& e) const {
-    if constexpr (sizeof(T) == 2) {
-      store_eight(unit(row, column / 8), e);
-    } else {
-      *reinterpret_cast<float4*>(unit(row, column / 4)) = {e.x[0], e.x[1], e.x[2], e.x[3]};
-      *reinterpret_cast<float4*>(unit(row, column / 4 + 1)) = {e.x[4], e.x[5], e.x[6], e.x[7]};
-    }
+  // `column` is a multiple of 4.
+  __device__ __forceinline__ T* four(int row, int column) const {
+    return unit(row, column / kPerUnit) + column % kPerUnit;
   }
 };
 
@@ -82,43 +63,9 @@ __device__ __forceinline__ void wait_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
-constexpr int kBlockCols = 32;
-
-// Of rows g and g + 8 of a warp's 16 the eights that belong to this lane (g, t): one of each block
-// of 32 columns, from 8 t on. Lanes only meet their own pieces, at addresses that are known once
-// and for all but for constants.
-template <typename T, int kCols>
-struct LaneTile {
-  static constexpr int kBlocks = kCols / kBlockCols;
-
-  Tile<T, kCols> tile;
-
-  __device__ __forceinline__ explicit LaneTile(const Tile<T, kCols>& of) : tile(of) {}
-  __device__ __forceinline__ LaneTile moved(int bytes) const {
-    return LaneTile({reinterpret_cast<T*>(reinterpret_cast<std::byte*>(tile.data) + bytes)});
-  }
-  __device__ __forceinline__ Eight eight(int half, int block) const {
-    return tile.eight(row(half), column(block));
-  }
-  __device__ __forceinline__ void set_eight(int half, int block, const Eight& e) const {
-    tile.set_eight(row(half), column(block), e);
-  }
-  // The places of an eight, of 16 bytes each.
-  static constexpr int kUnitsOfEight = 8 * sizeof(T) / 16;
-  __device__ __forceinline__ uint32_t unit_address(int half, int block, int unit) const {
-    return static_cast<uint32_t>(__cvta_generic_to_shared(
-        tile.unit(row(half), column(block) / Tile<T, kCols>::kPerUnit + unit)));
-  }
-
- private:
-  static __device__ __forceinline__ int row(int half) {
-    return threadIdx.x / 32 * kWarpTokens + threadIdx.x % 32 / 4 + 8 * half;
-  }
-  static __device__ __forceinline__ int column(int block) {
-    return block * kBlockCols + threadIdx.x % 4 * 8;
-  }
-};
-
+__device__ __forceinline__ uint32_t shared_address(const void* at) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(at));
+}
 __device__ __forceinline__ uint4 load_shared(uint32_t from) {
   uint4 x;
   asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];"
@@ -132,66 +79,104 @@ __device__ __forceinline__ void store_shared(uint32_t to, uint4 x) {
                : "memory");
 }
 
-// In bfloat16 an eight is one unit. Its block's parity decides on which side of the swap it lies.
-template <int kCols>
-struct LaneTile<BFloat16, kCols> {
-  static constexpr int kBlocks = kCols / kBlockCols, kRowBytes = kCols * 2, kUnitsOfEight = 1;
+template <typename U>
+__device__ __forceinline__ Four load_shared_four(uint32_t from) {
+  uint32_t a, b;
+  asm volatile("ld.shared.v2.b32 {%0,%1}, [%2];" : "=r"(a), "=r"(b) : "r"(from));
+  return {{low_of<U>(a), high_of<U>(a), low_of<U>(b), high_of<U>(b)}};
+}
+template <>
+__device__ __forceinline__ Four load_shared_four<float>(uint32_t from) {
+  const uint4 x = load_shared(from);
+  return {{float_of(x.x), float_of(x.y), float_of(x.z), float_of(x.w)}};
+}
 
-  uint32_t even, odd;  // addresses of blocks 0 and 1 of row g
+constexpr int kBlockCols = 32;
 
-  __device__ __forceinline__ explicit LaneTile(const Tile<BFloat16, kCols>& of) {
-    const int row = threadIdx.x / 32 * kWarpTokens + threadIdx.x % 32 / 4, unit = threadIdx.x % 4;
-    even = static_cast<uint32_t>(__cvta_generic_to_shared(of.unit(row, unit)));
-    odd = kBlocks == 1 ? even
-                       : static_cast<uint32_t>(__cvta_generic_to_shared(of.unit(row, unit + 4)));
+// Of a warp's 16 * kRowTiles rows the eights that belong to this lane (g, t): rows g + 8 p, piece p
+// after piece, and of each block of 32 columns those from 8 t on. The units of an eight lie at
+// addresses that are known once and for all but for constants: those of even blocks, and of odd.
+template <typename T, int kCols, int kRowTiles>
+struct LaneTile {
+  static constexpr int kBlocks = kCols / kBlockCols, kPieces = 2 * kRowTiles;
+  static constexpr int kRowBytes = kCols * sizeof(T), kUnitsOfEight = 8 * sizeof(T) / 16;
+  static constexpr int kBlockBytes = kBlockCols * sizeof(T);
+
+  uint32_t even[kUnitsOfEight], odd[kUnitsOfEight];
+
+  __device__ __forceinline__ explicit LaneTile(const Tile<T, kCols>& of) {
+    const int first = threadIdx.x % 4 * kUnitsOfEight;
+#pragma unroll
+    for (int unit = 0; unit < kUnitsOfEight; ++unit) {
+      even[unit] = shared_address(of.unit(row(), first + unit));
+      odd[unit] = shared_address(of.unit(row(), first + unit + 4 * kUnitsOfEight % Tile<T, kCols>::kUnits));
+    }
+  }
+  // The row of piece 0.
+  static __device__ __forceinline__ int row() {
+    return threadIdx.x / 32 * 16 * kRowTiles + threadIdx.x % 32 / 4;
   }
   __device__ __forceinline__ LaneTile moved(int bytes) const {
     LaneTile other = *this;
-    other.even += bytes;
-    other.odd += bytes;
+#pragma unroll
+    for (int unit = 0; unit < kUnitsOfEight; ++unit) {
+      other.even[unit] += bytes;
+      other.odd[unit] += bytes;
+    }
     return other;
   }
-  __device__ __forceinline__ uint32_t unit_address(int half, int block, int = 0) const {
-    return (block % 2 == 0 ? even : odd) + block / 2 * 128 + half * 8 * kRowBytes;
+  __device__ __forceinline__ uint32_t unit_address(int piece, int block, int unit) const {
+    return (block % 2 == 0 ? even[unit] : odd[unit]) + block / 2 * 2 * kBlockBytes +
+           piece * 8 * kRowBytes;
   }
-  __device__ __forceinline__ uint4 raw(int half, int block) const {
-    return load_shared(unit_address(half, block));
+  __device__ __forceinline__ Eight eight(int piece, int block) const {
+    const uint4 a = load_shared(unit_address(piece, block, 0));
+    if constexpr (sizeof(T) == 2) {
+      return unpack<T>(a);
+    } else {
+      const uint4 b = load_shared(unit_address(piece, block, 1));
+      return {{float_of(a.x), float_of(a.y), float_of(a.z),
+               float_of(a.w), float_of(b.x), float_of(b.y),
+               float_of(b.z), float_of(b.w)}};
+    }
   }
-  __device__ __forceinline__ void set_raw(int half, int block, uint4 x) const {
-    store_shared(unit_address(half, block), x);
-  }
-  __device__ __forceinline__ Eight eight(int half, int block) const {
-    return unpack<BFloat16>(raw(half, block));
-  }
-  __device__ __forceinline__ void set_eight(int half, int block, const Eight& e) const {
-    set_raw(half, block, pack<BFloat16>(e));
+  __device__ __forceinline__ void set_eight(int piece, int block, const Eight& e) const {
+    if constexpr (sizeof(T) == 2) {
+      store_shared(unit_address(piece, block, 0), pack<T>(e));
+    } else {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        store_shared(unit_address(piece, block, i),
+                     {bits_of(e.x[4 * i]), bits_of(e.x[4 * i + 1]),
+                      bits_of(e.x[4 * i + 2]), bits_of(e.x[4 * i + 3])});
+      }
+    }
   }
 };
 
-// Copies this lane's pieces of tile after tile of a part's tokens. What does not exist becomes zero
-// and is not read.
-template <typename T>
+// Copies this lane's pieces of tile after tile of a part's tokens, kStep tokens apart. What does
+// not exist becomes zero and is not read.
+template <typename T, int kStep>
 class Stager {
  public:
-  // The lane's first row is token `first`; others follow `step` tokens apart.
-  __device__ __forceinline__ Stager(const Rows<const T>& from, int64_t first, int64_t end, int step,
+  // Row `row` of the first tile is this lane's first.
+  __device__ __forceinline__ Stager(const Rows<const T>& from, int64_t first, int64_t end, int row,
                                     int first_column = 0)
-      : stride_(from.dim_stride),
-        next_(from.at(first + lane_row(), 0) + first_column * from.dim_stride),
-        left_(end - first - lane_row()),
-        half_step_(8 * from.token_stride),
-        step_(step),
+      : next_(from.at(first + row, first_column)),
+        token_stride_(from.token_stride),
+        dim_stride_(from.dim_stride),
+        left_(static_cast<int>(min(end - first, int64_t{1} << 30)) - row),
         cols_(from.cols - first_column - threadIdx.x % 4 * 8),
         vectors_(from.vectors) {}
 
-  template <int kCols>
-  __device__ __forceinline__ void stage(const LaneTile<T, kCols>& to) {
-    using To = LaneTile<T, kCols>;
+  template <int kCols, int kRowTiles>
+  __device__ __forceinline__ void stage(const LaneTile<T, kCols, kRowTiles>& to) {
+    using To = LaneTile<T, kCols, kRowTiles>;
     constexpr int kPerUnit = 16 / sizeof(T);
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const T* row = next_ + half * half_step_;
-      const bool exists = left_ > 8 * half;
+    for (int piece = 0; piece < To::kPieces; ++piece) {
+      const T* row = next_ + piece * 8 * token_stride_;
+      const bool exists = left_ > 8 * piece;
       if (vectors_) {
         row += threadIdx.x % 4 * 8;
 #pragma unroll
@@ -199,44 +184,42 @@ class Stager {
           const bool wanted = exists && block * kBlockCols < cols_;
 #pragma unroll
           for (int unit = 0; unit < To::kUnitsOfEight; ++unit) {
-            copy_async(to.unit_address(half, block, unit),
+            copy_async(to.unit_address(piece, block, unit),
                        row + block * kBlockCols + unit * kPerUnit, wanted);
           }
         }
       } else {
-        stage_elements(to, half, row, exists);
+        stage_elements(to, piece, row, exists);
       }
     }
-    next_ += step_ / 8 * half_step_;
-    left_ -= step_;
+    next_ += kStep * token_stride_;
+    left_ -= kStep;
   }
 
  private:
-  static __device__ __forceinline__ int lane_row() {
-    return threadIdx.x / 32 * kWarpTokens + threadIdx.x % 32 / 4;
-  }
-  template <int kCols>
-  __device__ __noinline__ void stage_elements(LaneTile<T, kCols> to, int half, const T* row,
-                                              bool exists) const {
-    using To = LaneTile<T, kCols>;
+  template <int kCols, int kRowTiles>
+  __device__ __noinline__ void stage_elements(LaneTile<T, kCols, kRowTiles> to, int piece,
+                                              const T* row, bool exists) const {
+    using To = LaneTile<T, kCols, kRowTiles>;
     constexpr int kPerUnit = 16 / sizeof(T);
-#pragma unroll 1
-    for (int i = 0; i < To::kBlocks * To::kUnitsOfEight; ++i) {
-      const int block = i / To::kUnitsOfEight, unit = i % To::kUnitsOfEight;
-      const int column = block * kBlockCols + threadIdx.x % 4 * 8 + unit * kPerUnit;
-      alignas(16) T some[kPerUnit] = {};
-      if (exists && block * kBlockCols < cols_) {
 #pragma unroll
-        for (int j = 0; j < kPerUnit; ++j) some[j] = row[(column + j) * stride_];
+    for (int unit = 0; unit < To::kUnitsOfEight; ++unit) {
+#pragma unroll 1
+      for (int block = 0; block < To::kBlocks; ++block) {
+        const int column = block * kBlockCols + threadIdx.x % 4 * 8 + unit * kPerUnit;
+        alignas(16) T some[kPerUnit] = {};
+        if (exists && block * kBlockCols < cols_) {
+#pragma unroll
+          for (int j = 0; j < kPerUnit; ++j) some[j] = row[(column + j) * dim_stride_];
+        }
+        store_shared(to.unit_address(piece, block, unit), *reinterpret_cast<const uint4*>(some));
       }
-      store_shared(to.unit_address(half, block, unit), *reinterpret_cast<const uint4*>(some));
     }
   }
 
-  int64_t stride_;
   const T* next_;
-  int64_t left_, half_step_;
-  int step_, cols_;  // columns from the lane's first on
+  int64_t token_stride_, dim_stride_;
+  int left_, cols_;  // tokens, and columns from the lane's first on
   bool vectors_;
 };
 

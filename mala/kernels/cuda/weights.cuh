@@ -35,36 +35,41 @@ struct Magnitude {
   float s = 0.0f, r = 0.0f;
 };
 
-// Adds the features of eight elements to it, and returns them turned.
-template <bool kTurns, typename T, int kDim>
-__device__ __forceinline__ Eight meet_keys(const Call<T>& call, const QueryVectors<kDim>& head,
-                                           const Spot& spot, int column, const Eight& raw,
-                                           Magnitude& magnitude) {
-  if (!kTurns || !call.q_turning.turns) {
-    const Eight phi = features<T>(call.feature, raw);
-    magnitude.s = dot(phi, eight_of(head.key, column), magnitude.s);
-    if (kTurns && !call.centred()) {  // the keys may turn
-      magnitude.r = dot(phi, eight_of(head.rotated_key, column), magnitude.r);
-    }
-    return phi;
-  }
-  const Turns by = turns_of_eight(call.q_turning, spot, column);
-  const Eight phi = features<T>(call.feature, raw);
-  const Eight turned = rotated<false>(phi, by);
-  magnitude.s =
-      dot(call.rotated_magnitude() ? turned : phi, eight_of(head.key, column), magnitude.s);
-  if (!call.centred()) {
-    magnitude.r = dot(turned, eight_of(head.rotated_key, column), magnitude.r);
-  }
-  return turned;
+// What the features of eight neighbouring columns meet: the mean keys, and the rotated ones.
+struct KeyEights {
+  Eight key, rotated_key;
+
+  template <int kDim>
+  __device__ __forceinline__ KeyEights(const QueryVectors<kDim>& head, int column)
+      : key(eight_of(head.key, column)), rotated_key(eight_of(head.rotated_key, column)) {}
+};
+
+// Features before and after they turn.
+struct Features {
+  Eight plain, turned;
+};
+
+// Of eight elements, added to the magnitude.
+template <class Kind, typename T>
+__device__ __forceinline__ Features meet_keys(const Call<T>& call, const KeyEights& keys,
+                                              const Spot& spot, int column, const Eight& raw,
+                                              Magnitude& magnitude) {
+  // Asked for first, so that they arrive while phi is computed.
+  const Turns<Kind::kHow, 8> by(call.q_turning, spot, column);
+  const Eight phi = features<T>(Kind::feature(call), raw);
+  const Eight turned = rotated<false>(phi, call.q_turning, by);
+  magnitude.s = dot(phi, keys.key, magnitude.s);
+  if (Kind::kTurns) magnitude.r = dot(turned, keys.rotated_key, magnitude.r);
+  return {phi, turned};
 }
 
-// Sums of the lanes of a row. Without turns r is s.
-template <bool kTurns, typename T>
+// Sums of the lanes of a row. Without turns both are one; the printed norm takes r for s.
+template <class Kind, typename T>
 __device__ __forceinline__ RowWeights weights_of(const Call<T>& call, float c,
                                                  const Magnitude& magnitude) {
-  const float s = row_sum(magnitude.s);
-  return row_weights(call, c, s, kTurns ? row_sum(magnitude.r) : s);
+  const float plain = row_sum(magnitude.s);
+  const float rotated = Kind::kTurns ? row_sum(magnitude.r) : plain;
+  return row_weights(call, c, call.rotated_magnitude() ? rotated : plain, rotated);
 }
 
 }  // namespace mala::gpu
