@@ -42,49 +42,56 @@ struct ApplyQueries {
     for (int p = 0; p < kPieces && Kind::kTurns; ++p) spots[p] = tokens.spot(p);
     Product<kDim, kRowTiles> product;
 #pragma unroll 1
-    for (int block = 0; block < kDim / kBlockCols; ++block) {
-      const int column = block * kBlockCols + threadIdx.x % 4 * 8;
-      const KeyEights keys(head, column);
-      LeftBlock<T> left[kRowTiles];
+    for (int strip = 0; strip < kDim / 16; ++strip) {
+      const int block = strip / 2, part = strip % 2;
+      const int column = block * kBlockCols + threadIdx.x % 4 * 8 + 4 * part;
+      const MeanKeys<4> keys(head, column);
+      LeftStrip<T> left[kRowTiles];
 #pragma unroll
       for (int m = 0; m < kRowTiles; ++m) {
-        Eight turned[2];
+        Four turned[2];
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           const int p = 2 * m + half;
-          turned[half] = meet_keys<Kind>(call, keys, spots[p], column, queries.eight(p, block),
-                                           magnitudes[p])
+          turned[half] = meet_keys<Kind>(call, keys, spots[p], column, queries.four(p, block, part),
+                                         magnitudes[p])
                              .turned;
         }
-        left[m] = LeftBlock<T>(turned[0], turned[1], false);
+        left[m] = LeftStrip<T>(turned[0], turned[1], false);
       }
-      product.add(left, right, block);
+      product.add(left, right, block, part);
     }
+    RowWeights weights[kPieces];
 #pragma unroll
-    for (int p = 0; p < kPieces; ++p) {
-      const RowWeights weights = weights_of<Kind>(call, c, magnitudes[p]);
-      write_row(tokens.token(p), tokens.exists(p), product, p, weights);
-    }
+    for (int p = 0; p < kPieces; ++p) weights[p] = weights_of<Kind>(call, c, magnitudes[p]);
+    write_rows(tokens, product, weights);
   }
 
  private:
-  __device__ __forceinline__ void write_row(int64_t token, bool exists,
-                                            const Product<kDim, kRowTiles>& product, int piece,
-                                            const RowWeights& weights) const {
-    const Row<T> to = row_of(out, token, exists);
-    if (!to.data) return;
+  __device__ __forceinline__ void write_rows(const LaneTokens<Kind, kRowTiles>& tokens,
+                                             const Product<kDim, kRowTiles>& product,
+                                             const RowWeights (&weights)[kPieces]) const {
 #pragma unroll
     for (int block = 0; block < kDim / kBlockCols; ++block) {
       const int column = block * kBlockCols + threadIdx.x % 4 * 8;
-      if (column >= to.cols) continue;
-      Eight y = scaled(product.eight(piece, block), weights.product);
-      add_scaled(y, weights.mean, eight_of(head.value_mean, column));
-      if (Kind::kTail && local.data) {
-        add_scaled(y, 1.0f, read_eight(row_of(local, token, exists), column));
+      if (column >= out.cols) continue;
+      const Eight mean = eight_of(head.value_mean, column);
+#pragma unroll
+      for (int p = 0; p < kPieces; ++p) {
+        if (!tokens.exists(p)) continue;
+        Eight y = scaled(product.eight(p, block), weights[p].product);
+        add_scaled(y, weights[p].mean, mean);
+        write_eight(row_of(out, tokens.token(p), true), column,
+                    with_tail(y, tokens.token(p), column));
       }
-      if (Kind::kTail && gate.data) y = times(y, read_eight(row_of(gate, token, exists), column));
-      write_eight(to, column, y);
     }
+  }
+
+  __device__ __forceinline__ Eight with_tail(Eight y, int64_t token, int column) const {
+    if (!Kind::kTail) return y;
+    if (local.data) add_scaled(y, 1.0f, read_eight(row_of(local, token, true), column));
+    if (gate.data) y = times(y, read_eight(row_of(gate, token, true), column));
+    return y;
   }
 };
 
@@ -121,15 +128,16 @@ __global__ void __launch_bounds__(RowShape<T, kDim, 1>::kThreads,
     fill_centred(state, call.layout, head, right);
     __syncthreads();
   }
-  const ApplyQueries<T, kDim, Kind> apply{call,
-                                            head,
-                                            right,
-                                            scales.c,
-                                            query_rows<Kind>(call.inputs.local, task, call.vectors.local),
-                                            query_rows<Kind>(call.inputs.gate, task, call.vectors.gate),
-                                            query_rows<Kind>(call.out, task, call.vectors.out)};
+  const ApplyQueries<T, kDim, Kind> apply{
+      call,
+      head,
+      right,
+      scales.c,
+      query_rows<Kind>(call.inputs.local, task, call.vectors.local),
+      query_rows<Kind>(call.inputs.gate, task, call.vectors.gate),
+      query_rows<Kind>(call.out, task, call.vectors.out)};
   LaneTokens<Kind, S::kRowTiles> tokens(call.q_turning, task, task.sequence.q_width, queries.row(),
-                                  S::kTokens);
+                                        S::kTokens);
   for (int tile = 0; tile < tiles; ++tile) {
     wait_copies<0>();  // lanes read what they copied themselves
     if (Memory::kStages == 2 && tile + 1 < tiles) stage_tile(tile + 1);

@@ -59,8 +59,7 @@ __global__ void __launch_bounds__(kAddThreads)
   const Sequence sequence = call.sequence(index);
   const int64_t group = sums.of_keys ? 1 : call.group;
   const int64_t parts = (sums.of_keys ? sequence.k_parts : sequence.q_parts) * group;
-  const int64_t before =
-      (sums.of_keys ? sequence.k_parts_before : sequence.q_parts_before) * group;
+  const int64_t before = (sums.of_keys ? sequence.k_parts_before : sequence.q_parts_before) * group;
   const int64_t i = int64_t{blockIdx.y} * elements + element;
   const float* from = sums.parts + (before * call.kv_heads + head * parts) * sums.size + i;
   double sum = 0;

@@ -15,8 +15,8 @@ MALA_INLINE int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 struct Sequence {
   int64_t batch = 0;
   int64_t q_first = 0, q_count = 0, k_first = 0, k_count = 0;
-  int64_t q_width = 0, k_width = 0;  // of its image, for RoPE in a grid
-  int64_t q_parts = 0, k_parts = 0;  // of one head
+  int64_t q_width = 0, k_width = 0;                // of its image, for RoPE in a grid
+  int64_t q_parts = 0, k_parts = 0;                // of one head
   int64_t q_parts_before = 0, k_parts_before = 0;  // of one head of all sequences before it
 };
 

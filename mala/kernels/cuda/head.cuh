@@ -118,9 +118,17 @@ __device__ __forceinline__ void fill_vectors(const Call<T>& call, const float* s
   }
 }
 
-// One column's worth of eight for each lane t.
+// Of a vector in shared memory, from a column on.
 __device__ __forceinline__ Eight eight_of(const float* vector, int column) {
   return load_eight<float>(vector + column);
+}
+template <int kCount>
+__device__ __forceinline__ Some<kCount> some_of(const float* vector, int column) {
+  if constexpr (kCount == 4) {
+    return load_four(vector + column);
+  } else {
+    return eight_of(vector, column);
+  }
 }
 
 }  // namespace mala::gpu

@@ -41,7 +41,8 @@ void launch(Launcher& on, void (*kernel)(Args...), const LaunchSize& size,
 
 // Whether a call has nothing but the usual: see Kind.
 inline bool is_usual(Feature feature, std::initializer_list<bool> vectors) {
-  return feature == Feature::kElu1 && std::find(vectors.begin(), vectors.end(), false) == vectors.end();
+  return feature == Feature::kElu1 &&
+         std::find(vectors.begin(), vectors.end(), false) == vectors.end();
 }
 
 // How both sides turn, where kernels for it are compiled.

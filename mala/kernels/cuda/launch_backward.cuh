@@ -11,9 +11,9 @@ template <typename T>
 void launch_query_gradients(Launcher& on, const Call<T>& call, int padded, const PassGrid& grid) {
   const Vectors& has = call.vectors;
   const bool local = call.inputs.local.data, gate = call.inputs.gate.data;
-  const bool usual = is_usual(call.feature, {has.q, has.out_gradient, has.d_query,
-                                             !local || (has.local && has.d_local),
-                                             !gate || (has.gate && has.d_gate)});
+  const bool usual = is_usual(
+      call.feature, {has.q, has.out_gradient, has.d_query, !local || (has.local && has.d_local),
+                     !gate || (has.gate && has.d_gate)});
   with_dim<T>(padded, [&](auto dim) {
     auto run = [&](auto kind) {
       launch(on, query_gradients_kernel<T, dim(), decltype(kind)>,

@@ -47,8 +47,7 @@ struct Parts<BFloat16> {
   uint32_t first;
 
   // `exact` says that it needs no rounding.
-  __device__ __forceinline__ Parts(float x, bool exact)
-      : first(exact ? bits_of(x) : to_tf32(x)) {}
+  __device__ __forceinline__ Parts(float x, bool exact) : first(exact ? bits_of(x) : to_tf32(x)) {}
   __device__ __forceinline__ float value() const { return float_of(first); }
 };
 
@@ -90,6 +89,16 @@ __device__ __forceinline__ void multiply(float (&c)[4], const Left<T>& left, con
   }
   mma(c, left.part[0], upper.first, lower.first);
 }
+
+// Half of a block of 32 columns of 16 rows: the lower or the upper fours of its eights.
+template <typename T>
+struct LeftStrip {
+  Left<T> slices[2];
+
+  LeftStrip() = default;
+  __device__ __forceinline__ LeftStrip(const Four& a, const Four& b, bool exact)
+      : slices{{a.x[0], b.x[0], a.x[1], b.x[1], exact}, {a.x[2], b.x[2], a.x[3], b.x[3], exact}} {}
+};
 
 // A block of 32 columns of 16 rows, of which this lane has an eight of rows g and g + 8.
 template <typename T>
@@ -136,11 +145,9 @@ struct Right {
     *reinterpret_cast<float4*>(at) = {x.x[0], x.x[1], x.x[2], x.x[3]};
     *reinterpret_cast<float4*>(at + 128) = {x.x[4], x.x[5], x.x[6], x.x[7]};
   }
-  __device__ __forceinline__ Eight eight(int row_block, int tile) const {
-    const float* at = data + index(row_block, tile, threadIdx.x % 32);
-    const float4 a = *reinterpret_cast<const float4*>(at);
-    const float4 b = *reinterpret_cast<const float4*>(at + 128);
-    return {{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
+  // The first four of a lane's eight, or the others.
+  __device__ __forceinline__ Four four(int row_block, int tile, int part) const {
+    return load_four(data + index(row_block, tile, threadIdx.x % 32) + 128 * part);
   }
 };
 
@@ -170,14 +177,25 @@ struct Product {
                                       const Right<T, kDim>& right, int row_block) {
 #pragma unroll
     for (int tile = 0; tile < kDim / 8; ++tile) {
-      const Eight b = right.eight(row_block, tile);
 #pragma unroll
-      for (int s = 0; s < 4; ++s) {
-        const Parts<T> upper(b.x[2 * s], true), lower(b.x[2 * s + 1], true);
+      for (int s = 0; s < 4; s += 2) {
+        const Four b = right.four(row_block, tile, s / 2);
 #pragma unroll
         for (int m = 0; m < kRowTiles; ++m) {
-          multiply(c[tile][m], left[m].slices[s], upper, lower);
+          add_two(c[tile][m], left[m].slices[s], left[m].slices[s + 1], b);
         }
+      }
+    }
+  }
+  template <typename T>
+  __device__ __forceinline__ void add(const LeftStrip<T> (&left)[kRowTiles],
+                                      const Right<T, kDim>& right, int row_block, int part) {
+#pragma unroll
+    for (int tile = 0; tile < kDim / 8; ++tile) {
+      const Four b = right.four(row_block, tile, part);
+#pragma unroll
+      for (int m = 0; m < kRowTiles; ++m) {
+        add_two(c[tile][m], left[m].slices[0], left[m].slices[1], b);
       }
     }
   }
@@ -191,6 +209,14 @@ struct Product {
       e.x[2 * j + 1] = c[4 * block + j][m][at + 1];
     }
     return e;
+  }
+
+ private:
+  template <typename T>
+  static __device__ __forceinline__ void add_two(float (&to)[4], const Left<T>& a, const Left<T>& b,
+                                                 const Four& right) {
+    multiply(to, a, Parts<T>(right.x[0], true), Parts<T>(right.x[1], true));
+    multiply(to, b, Parts<T>(right.x[2], true), Parts<T>(right.x[3], true));
   }
 };
 

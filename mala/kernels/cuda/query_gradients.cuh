@@ -75,11 +75,11 @@ struct QueryGradients {
     Eight plain[kKeeps<T, kDim> ? kBlocks : 1][2];
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
-      const KeyEights means(head, column(block));
+      const MeanKeys<8> means(head, column(block));
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const Features phi = meet_keys<Kind>(call, means, spots[half], column(block),
-                                             queries.eight(half, block), magnitudes[half]);
+        const Features<8> phi = meet_keys<Kind>(call, means, spots[half], column(block),
+                                                queries.eight(half, block), magnitudes[half]);
         if constexpr (kKeeps<T, kDim>) plain[block][half] = phi.plain;
         weighted.set_eight(half, block, phi.turned);
       }
@@ -111,7 +111,7 @@ struct QueryGradients {
                           row_of(d_query, tokens.token(1), tokens.exists(1) && writes)};
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
-      const KeyEights means(head, column(block));
+      const MeanKeys<8> means(head, column(block));
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         Eight phi;
@@ -165,7 +165,7 @@ struct QueryGradients {
   }
 
   __device__ __forceinline__ void finish(const Row<T>& to, const Spot& spot, int block, int half,
-                                         const KeyEights& means, const Eight& phi, const Eight& x,
+                                         const MeanKeys<8>& means, const Eight& phi, const Eight& x,
                                          const RowGradient& by, Eight& keys) const {
     const Turns<Kind::kHow, 8> turns(call.q_turning, spot, column(block));
     const Eight turned = weighted.eight(half, block);
@@ -216,7 +216,7 @@ struct QuerySums {
 
  private:
   __device__ __forceinline__ void add_tokens(Sums& to, int stage) {
-#pragma unroll(kFine<T> ? 1 : Place::kSteps)
+#pragma unroll(kFine <T> ? 1 : Place::kSteps)
     for (int step = 0; step < Place::kSteps; ++step) {
       const int tokens = step * Place::kStep;
       const Four a = features.four(0, 0, tokens, 0), b = features.four(1, 0, tokens, 0);
@@ -257,7 +257,8 @@ __device__ __forceinline__ void write_column_sums(const Eight (&sums)[kDim / kBl
 
 // Grid (heads of queries, parts, chunks of values).
 template <typename T, int kDim, class Kind>
-__global__ void __launch_bounds__(SumShape<T, kDim>::kThreads, kLeastBlocks<T, kDim>.query_gradients)
+__global__ void __launch_bounds__(SumShape<T, kDim>::kThreads,
+                                  kLeastBlocks<T, kDim>.query_gradients)
     query_gradients_kernel(const __grid_constant__ Call<T> call) {
   using S = SumShape<T, kDim>;
   using Memory = QueryGradientMemory<T, kDim>;
@@ -327,13 +328,12 @@ __global__ void __launch_bounds__(SumShape<T, kDim>::kThreads, kLeastBlocks<T, k
   if (chunk == 0) {
     write_column_sums<T, kDim>(keys, reinterpret_cast<float*>(shared + Memory::kFeatures),
                                call.layout.dim, to + call.layout.keys());
-    write_feature_sums(sums.means, sums.place,
-                       reinterpret_cast<float*>(shared + Memory::kFeatures), call.layout.dim,
-                       to + call.layout.rotated_keys());
+    write_feature_sums(sums.means, sums.place, reinterpret_cast<float*>(shared + Memory::kFeatures),
+                       call.layout.dim, to + call.layout.rotated_keys());
   }
   __syncthreads();
   SumWriter<T, kDim, true>::write(sums.sums, sums.place, shared + Memory::kFeatures,
-                                 {call.layout, chunk, to});
+                                  {call.layout, chunk, to});
 }
 
 }  // namespace mala::gpu

@@ -52,7 +52,8 @@ class Walk {
     const unsigned row = exists ? row_ : 0, column = exists ? column_ : 0;  // not negative
     constexpr unsigned kBlock = kTurnBlock;
     if (is_direct(by)) {
-      return {{static_cast<int>(row) * pairs, 0}, {static_cast<int>(column) * pairs + by.columns, 0}};
+      return {{static_cast<int>(row) * pairs, 0},
+              {static_cast<int>(column) * pairs + by.columns, 0}};
     }
     return {{static_cast<int>(row % kBlock) * pairs, static_cast<int>(row / kBlock) * pairs},
             {static_cast<int>(column % kBlock) * pairs - pairs,

@@ -17,8 +17,8 @@ constexpr int stages(int fixed_bytes, int stage_bytes) {
   return fixed_bytes + 2 * stage_bytes <= kSharedBytes ? 2 : 1;
 }
 
-// Types finer than what tensor cores take in: their numbers have two parts, and their sums are added
-// tile by tile.
+// Types finer than what tensor cores take in: their numbers have two parts, and their sums are
+// added tile by tile.
 template <typename T>
 constexpr bool kFine = !std::is_same_v<T, BFloat16>;
 
@@ -69,13 +69,12 @@ struct BlocksAtOnce {
   int sum_keys, apply_queries, query_gradients, key_gradients;
 };
 constexpr BlocksAtOnce blocks_at_once(int padded) {
-  if (padded == 64) return {3, 2, 2, 2};
+  if (padded == 64) return {3, 3, 2, 2};
   if (padded == 96) return {2, 2, 1, 1};
   return {1, 1, 1, 1};
 }
 template <typename T, int kDim>
-constexpr BlocksAtOnce kLeastBlocks = kFine<T> ? BlocksAtOnce{1, 1, 1, 1}
-                                                  : blocks_at_once(kDim);
+constexpr BlocksAtOnce kLeastBlocks = kFine<T> ? BlocksAtOnce{1, 1, 1, 1} : blocks_at_once(kDim);
 
 // The sizes that are compiled, smallest first. Heads of 96 are common in bfloat16 alone.
 template <typename T>

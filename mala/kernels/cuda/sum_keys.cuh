@@ -16,17 +16,15 @@ struct KeySumMemory {
   static constexpr int kKeyBytes = S::kTokens * kDim * sizeof(T);
   static constexpr int kStageBytes = kKeyBytes + S::kTokens * S::kChunk * sizeof(T);
   static constexpr int kStages = stages(2 * kSpotBytes, kStageBytes);
-  static constexpr int kBytes =
-      std::max(2 * kSpotBytes + kStages * kStageBytes, SumWriter<T, kDim, false>::kBytes);
+  static constexpr int kBytes = std::max(2 * kSpotBytes + kStages * kStageBytes,
+                                         3 * kDim * 4 + SumWriter<T, kDim, false>::kBytes);
 
   std::byte* memory;
 
   __device__ Spot* spots(int tile) const {
     return reinterpret_cast<Spot*>(memory) + tile % 2 * S::kTokens;
   }
-  __device__ Tile<T, kDim> keys() const {
-    return {reinterpret_cast<T*>(memory + 2 * kSpotBytes)};
-  }
+  __device__ Tile<T, kDim> keys() const { return {reinterpret_cast<T*>(memory + 2 * kSpotBytes)}; }
   __device__ Tile<T, S::kChunk> values() const {
     return {reinterpret_cast<T*>(memory + 2 * kSpotBytes + kKeyBytes)};
   }
@@ -48,7 +46,8 @@ struct KeySums {
   int pair;
   bool by_column;
   Sums sums;
-  Four plain = {}, turned = {};  // sums of this lane's features before and after they turn
+  // Sums of this lane's features: before and after they turn, and as products take them.
+  Four plain = {}, turned = {}, rounded = {};
 
   __device__ __forceinline__ KeySums(const Call<T>& of, const Task& task,
                                      const KeySumMemory<T, kDim>& memory)
@@ -80,16 +79,11 @@ struct KeySums {
   // kWhole: all tokens of the tile exist.
   template <bool kWhole>
   __device__ __forceinline__ void add_tokens(Sums& to, const AxisSpot* spots, int stage) {
-#pragma unroll(kFine<T> ? 1 : Place::kSteps)
+#pragma unroll(kFine <T> ? 1 : Place::kSteps)
     for (int step = 0; step < Place::kSteps; ++step) {
       const int tokens = step * Place::kStep;
-      const FourParts<T> upper(features_of<kWhole>(spots, 0, tokens, stage)),
-          lower(features_of<kWhole>(spots, 1, tokens, stage));
-#pragma unroll
-      for (int i = 0; i < 4 && Kind::kTurns; ++i) {
-        turned.x[i] = fmaf(counts<kWhole>(tokens), upper.x[i].value(), turned.x[i]);
-        turned.x[i] = fmaf(counts<kWhole>(tokens + 4), lower.x[i].value(), turned.x[i]);
-      }
+      const FourParts<T> upper = features_of<kWhole>(spots, 0, tokens, stage);
+      const FourParts<T> lower = features_of<kWhole>(spots, 1, tokens, stage);
       to.add(place, upper, lower, {1.0f, 1.0f},
              [&](int half, int block) { return values.four(half, block, tokens, stage); });
     }
@@ -101,17 +95,24 @@ struct KeySums {
   }
 
   template <bool kWhole>
-  __device__ __forceinline__ Four features_of(const AxisSpot* spots, int half, int tokens,
-                                              int stage) {
+  __device__ __forceinline__ FourParts<T> features_of(const AxisSpot* spots, int half, int tokens,
+                                                      int stage) {
     // Asked for first, so that they arrive while phi is computed.
     Turns<Kind::kHow, 4> by;
     if (Walk<Kind::kHow>::turns(call.k_turning)) {
-      by.two[0] =
-          turns_of_two<Kind::kHow>(call.k_turning, spots[2 * (tokens + 4 * half)], pair);
+      by.two[0] = turns_of_two<Kind::kHow>(call.k_turning, spots[2 * (tokens + 4 * half)], pair);
     }
     const Four phi = features<T>(Kind::feature(call), keys.four(half, 0, tokens, stage));
-    add_scaled(plain, counts<kWhole>(tokens + 4 * half), phi);
-    return rotated<false>(phi, call.k_turning, by);
+    const float count = counts<kWhole>(tokens + 4 * half);
+    add_scaled(plain, count, phi);
+    const Four y = gpu::rotated<false>(phi, call.k_turning, by);
+    if (Kind::kTurns) add_scaled(turned, count, y);
+    const FourParts<T> parts(y);
+#pragma unroll
+    for (int i = 0; i < 4 && !kFine<T>; ++i) {
+      rounded.x[i] = fmaf(count, parts.x[i].value(), rounded.x[i]);
+    }
+    return parts;
   }
 };
 
@@ -181,14 +182,22 @@ __global__ void __launch_bounds__(SumShape<T, kDim>::kThreads, kLeastBlocks<T, k
 
   float* to = call.parts + task.slot * call.layout.size();
   auto* vectors = reinterpret_cast<float*>(shared);
+  if (!Kind::kTurns) sums.turned = sums.plain;
   if (chunk == 0) {
     write_feature_sums(sums.plain, sums.place, vectors, call.layout.dim, to + call.layout.keys());
-    if (!Kind::kTurns) sums.turned = sums.plain;
     write_feature_sums(sums.turned, sums.place, vectors, call.layout.dim,
                        to + call.layout.rotated_keys());
   }
+  Correction correction{};
+  if constexpr (!kFine<T>) {
+    add_scaled(sums.turned, -1.0f, sums.rounded);
+    float* lost = vectors + 2 * kDim;
+    write_feature_sums(sums.turned, sums.place, vectors, kDim, lost);
+    correction = {lost, vectors, 1.0f / static_cast<float>(task.end - task.first)};
+  }
   __syncthreads();
-  SumWriter<T, kDim, false>::write(sums.sums, sums.place, shared, {call.layout, chunk, to});
+  SumWriter<T, kDim, false>::write(sums.sums, sums.place, vectors + 3 * kDim,
+                                   {call.layout, chunk, to}, correction);
 }
 
 }  // namespace mala::gpu

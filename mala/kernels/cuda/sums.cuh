@@ -122,6 +122,14 @@ struct SumTarget {
   float* to;
 };
 
+// What rounding took from the sum of each feature is put back as if each value had been the mean of
+// the part: what values have in common is then as exact as the sums of features are.
+struct Correction {
+  const float* lost;  // (kDim), in shared memory
+  float* values;      // (kChunk), for the means
+  float count_inverse;
+};
+
 // Adds the sums of the groups of a block, group 0 last, and writes them.
 template <typename T, int kDim, bool kWeighs>
 class SumWriter {
@@ -134,16 +142,17 @@ class SumWriter {
 
   // `shared` has kBytes that nobody uses any more.
   static __device__ __forceinline__ void write(Sums& sums, const Place& place, void* shared,
-                                               const SumTarget& target) {
+                                               const SumTarget& target,
+                                               const Correction& correction = {}) {
     if constexpr (S::kGroups == 2) {
       float* mine = static_cast<float*>(shared) + threadIdx.x % (32 * S::kSlices);
       if (place.group == 1) each(sums, mine, [](float& at, float& x) { at = x; });
       __syncthreads();
-      if (place.group == 1) return;
-      each(sums, mine, [](float& at, float& x) { x += at; });
+      if (place.group == 0) each(sums, mine, [](float& at, float& x) { x += at; });
     }
-    write_products(sums, place, target);
-    write_values(sums, place, target);
+    if (place.group == 0) write_values(sums, place, target, correction);
+    __syncthreads();
+    if (place.group == 0) write_products(sums, place, target, correction);
   }
 
  private:
@@ -159,39 +168,48 @@ class SumWriter {
 
   // Of eight features of each lane t, four neighbouring values of each block.
   static __device__ __forceinline__ void write_products(const Sums& sums, const Place& place,
-                                                        const SumTarget& target) {
+                                                        const SumTarget& target,
+                                                        const Correction& correction) {
 #pragma unroll
     for (int block = 0; block < S::kChunk / kBlockCols; ++block) {
       const int column = target.chunk + block * kBlockCols + 4 * place.g;
       if (column >= target.layout.value_dim) continue;
+      Four means = {};
+      if (correction.lost) means = load_four(correction.values + block * kBlockCols + 4 * place.g);
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
         const int row = place.first_feature() + 8 * place.t + i, n = i % 4, at = i / 4;
         if (row >= target.layout.dim) continue;
         const auto& c = sums.products;
-        store_four(target.to + row * target.layout.value_dim + column,
-                   {{c[2 * block][n][at], c[2 * block][n][at + 2], c[2 * block + 1][n][at],
-                     c[2 * block + 1][n][at + 2]}});
+        Four four = {{c[2 * block][n][at], c[2 * block][n][at + 2], c[2 * block + 1][n][at],
+                      c[2 * block + 1][n][at + 2]}};
+        if (correction.lost) add_scaled(four, correction.lost[row], means);
+        store_four(target.to + row * target.layout.value_dim + column, four);
       }
     }
   }
 
   static __device__ __forceinline__ void write_values(const Sums& sums, const Place& place,
-                                                      const SumTarget& target) {
+                                                      const SumTarget& target,
+                                                      const Correction& correction) {
 #pragma unroll
     for (int m = 0; m < Sums::kTiles; ++m) {
-      const int column = target.chunk + m / 2 * kBlockCols + 4 * place.g + m % 2 * 2;
-      const bool mine = place.t == 0 && m / Sums::kValueTiles == place.slice;
-      if (!mine || column >= target.layout.value_dim) continue;
+      const int column = m / 2 * kBlockCols + 4 * place.g + m % 2 * 2;
+      if (place.t > 0 || m / Sums::kValueTiles != place.slice) continue;
       const auto& c = sums.values[m % Sums::kValueTiles];
-      target.to[target.layout.values() + column] = c[0];
-      target.to[target.layout.values() + column + 1] = c[2];
+      if (correction.lost) {
+        correction.values[column] = correction.count_inverse * c[0];
+        correction.values[column + 1] = correction.count_inverse * c[2];
+      }
+      if (target.chunk + column >= target.layout.value_dim) continue;
+      target.to[target.layout.values() + target.chunk + column] = c[0];
+      target.to[target.layout.values() + target.chunk + column + 1] = c[2];
     }
   }
 };
 
-// Adds what the lanes of a block hold of sums over its features, and writes them. `shared` has
-// kGroups * kDim floats.
+// Adds what the lanes of a block hold of sums over its features, and writes them, to `dim` places.
+// `shared` has kGroups * kDim floats.
 template <typename T, int kDim>
 __device__ __forceinline__ void write_feature_sums(Four sums, const SumPlace<T, kDim>& place,
                                                    float* shared, int64_t dim, float* to) {

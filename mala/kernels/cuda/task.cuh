@@ -84,14 +84,14 @@ __device__ __forceinline__ Task query_task(const Call<T>& call) {
 template <class Kind, typename T>
 __device__ __forceinline__ Rows<T> key_rows(const HeadsView<T>& view, const Task& task,
                                             bool vectors) {
-  return Kind::rows(rows_of(view, task.sequence.batch, task.head, task.sequence.k_first,
-                            Kind::vectors(vectors)));
+  return Kind::rows(
+      rows_of(view, task.sequence.batch, task.head, task.sequence.k_first, Kind::vectors(vectors)));
 }
 template <class Kind, typename T>
 __device__ __forceinline__ Rows<T> query_rows(const HeadsView<T>& view, const Task& task,
                                               bool vectors) {
-  return Kind::rows(rows_of(view, task.sequence.batch, task.head, task.sequence.q_first,
-                            Kind::vectors(vectors)));
+  return Kind::rows(
+      rows_of(view, task.sequence.batch, task.head, task.sequence.q_first, Kind::vectors(vectors)));
 }
 
 // The tokens of a warp's rows of tile after tile: those of this lane are first, first + 8, ... Each
@@ -105,9 +105,7 @@ struct LaneTokens {
   // `row` is the lane's first of the first tile.
   __device__ __forceinline__ LaneTokens(const Turning& turning, const Task& task, int64_t width,
                                         int row, int step)
-      : first(task.first + row),
-        end(task.end),
-        walk(turning, first + walked(), width, step) {
+      : first(task.first + row), end(task.end), walk(turning, first + walked(), width, step) {
     mine = walk.spot(turning, first + walked() < end);
   }
 

@@ -109,7 +109,8 @@ struct LaneTile {
 #pragma unroll
     for (int unit = 0; unit < kUnitsOfEight; ++unit) {
       even[unit] = shared_address(of.unit(row(), first + unit));
-      odd[unit] = shared_address(of.unit(row(), first + unit + 4 * kUnitsOfEight % Tile<T, kCols>::kUnits));
+      odd[unit] =
+          shared_address(of.unit(row(), first + unit + 4 * kUnitsOfEight % Tile<T, kCols>::kUnits));
     }
   }
   // The row of piece 0.
@@ -135,9 +136,17 @@ struct LaneTile {
       return unpack<T>(a);
     } else {
       const uint4 b = load_shared(unit_address(piece, block, 1));
-      return {{float_of(a.x), float_of(a.y), float_of(a.z),
-               float_of(a.w), float_of(b.x), float_of(b.y),
-               float_of(b.z), float_of(b.w)}};
+      return {{float_of(a.x), float_of(a.y), float_of(a.z), float_of(a.w), float_of(b.x),
+               float_of(b.y), float_of(b.z), float_of(b.w)}};
+    }
+  }
+  // The lower or the upper half of an eight.
+  __device__ __forceinline__ Four four(int piece, int block, int part) const {
+    if constexpr (sizeof(T) == 2) {
+      return load_shared_four<T>(unit_address(piece, block, 0) + 8 * part);
+    } else {
+      return load_shared_four<T>(part == 0 ? unit_address(piece, block, 0)
+                                           : unit_address(piece, block, 1));
     }
   }
   __device__ __forceinline__ void set_eight(int piece, int block, const Eight& e) const {
@@ -147,8 +156,8 @@ struct LaneTile {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         store_shared(unit_address(piece, block, i),
-                     {bits_of(e.x[4 * i]), bits_of(e.x[4 * i + 1]),
-                      bits_of(e.x[4 * i + 2]), bits_of(e.x[4 * i + 3])});
+                     {bits_of(e.x[4 * i]), bits_of(e.x[4 * i + 1]), bits_of(e.x[4 * i + 2]),
+                      bits_of(e.x[4 * i + 3])});
       }
     }
   }

@@ -35,29 +35,34 @@ struct Magnitude {
   float s = 0.0f, r = 0.0f;
 };
 
-// What the features of eight neighbouring columns meet: the mean keys, and the rotated ones.
-struct KeyEights {
-  Eight key, rotated_key;
+// What the features of neighbouring columns meet: the mean keys, and the rotated ones.
+template <int kCount>
+struct MeanKeys {
+  Some<kCount> key, rotated_key;
 
   template <int kDim>
-  __device__ __forceinline__ KeyEights(const QueryVectors<kDim>& head, int column)
-      : key(eight_of(head.key, column)), rotated_key(eight_of(head.rotated_key, column)) {}
+  __device__ __forceinline__ MeanKeys(const QueryVectors<kDim>& head, int column)
+      : key(some_of<kCount>(head.key, column)),
+        rotated_key(some_of<kCount>(head.rotated_key, column)) {}
 };
 
 // Features before and after they turn.
+template <int kCount>
 struct Features {
-  Eight plain, turned;
+  Some<kCount> plain, turned;
 };
 
-// Of eight elements, added to the magnitude.
-template <class Kind, typename T>
-__device__ __forceinline__ Features meet_keys(const Call<T>& call, const KeyEights& keys,
-                                              const Spot& spot, int column, const Eight& raw,
-                                              Magnitude& magnitude) {
+// Of neighbouring elements, added to the magnitude.
+template <class Kind, typename T, int kCount>
+__device__ __forceinline__ Features<kCount> meet_keys(const Call<T>& call,
+                                                      const MeanKeys<kCount>& keys,
+                                                      const Spot& spot, int column,
+                                                      const Some<kCount>& raw,
+                                                      Magnitude& magnitude) {
   // Asked for first, so that they arrive while phi is computed.
-  const Turns<Kind::kHow, 8> by(call.q_turning, spot, column);
-  const Eight phi = features<T>(Kind::feature(call), raw);
-  const Eight turned = rotated<false>(phi, call.q_turning, by);
+  const Turns<Kind::kHow, kCount> by(call.q_turning, spot, column);
+  const Some<kCount> phi = features<T>(Kind::feature(call), raw);
+  const Some<kCount> turned = rotated<false>(phi, call.q_turning, by);
   magnitude.s = dot(phi, keys.key, magnitude.s);
   if (Kind::kTurns) magnitude.r = dot(turned, keys.rotated_key, magnitude.r);
   return {phi, turned};
