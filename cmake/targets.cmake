@@ -41,3 +41,10 @@ function(mala_bench name)
   target_link_libraries(${name}_bench PRIVATE ${arg_DEPS} mala::warnings)
   target_include_directories(${name}_bench PRIVATE ${PROJECT_SOURCE_DIR})
 endfunction()
+
+# mala_use_torch_headers(mixer_test) takes <torch/torch.h> precompiled, as mala_nn made it: for
+# libraries, so programs must be compiled like one.
+function(mala_use_torch_headers target)
+  target_compile_options(${target} PRIVATE -fPIC)
+  target_precompile_headers(${target} REUSE_FROM mala_nn)
+endfunction()

@@ -1,0 +1,35 @@
+// Angles in double, rounded once.
+#include "mala/nn/rope.h"
+
+namespace mala::nn {
+
+Tensor grid_angles(int64_t head_dim) {
+  const Tensor exponents = torch::linspace(0, 1, head_dim / 4, torch::kFloat64);
+  return torch::pow(10000.0, -exponents);
+}
+
+Tensor grid_rotation(GridSize grid, int64_t head_dim, torch::Device device) {
+  const Tensor angles = grid_angles(head_dim);
+  const auto steps = [&](int64_t count) {
+    return torch::outer(torch::arange(count, torch::kFloat64), angles);  // (count, D / 4)
+  };
+  const std::vector<int64_t> sizes{grid.height, grid.width, head_dim / 4};
+  const Tensor rows = steps(grid.height).unsqueeze(1).expand(sizes);
+  const Tensor columns = steps(grid.width).unsqueeze(0).expand(sizes);
+  const Tensor turns = torch::cat({rows, columns}, -1).flatten(0, 1);  // (N, D / 2)
+  return torch::polar(torch::ones_like(turns), turns).to(device, torch::kComplexFloat);
+}
+
+Tensor rotate(const Tensor& x, const Tensor& rotation) {
+  const bool is_narrow = x.element_size() < 4;
+  const Tensor wide = is_narrow ? x.to(torch::kFloat32) : x;
+  const Tensor pairs = torch::view_as_complex(wide.unflatten(-1, {x.size(-1) / 2, 2}));
+  const Tensor turned = torch::view_as_real(pairs * rotation).flatten(-2);
+  return is_narrow ? turned.to(x.scalar_type()) : turned;
+}
+
+RopeImpl::RopeImpl(int64_t head_dim) {
+  register_buffer("angle", grid_angles(head_dim).to(torch::kFloat32).repeat_interleave(2));
+}
+
+}  // namespace mala::nn
