@@ -231,8 +231,8 @@ Shape parse(const char* text) {
 
 int main(int argc, char** argv) try {
   if (mala::gpu::devices().empty()) {
-    std::printf("%s\n", mala::gpu::why_no_device().c_str());
-    return 0;
+    std::fprintf(stderr, "%s\n", mala::gpu::why_no_device().c_str());
+    return 1;
   }
   std::vector<mala::Shape> shapes;
   bool with_rope = true;

@@ -1,6 +1,7 @@
 // The small kernels around the passes: tables before them, sums between them, zeros beside them.
 #include <algorithm>
 
+#include "mala/kernels/cuda/eight.cuh"
 #include "mala/kernels/cuda/launch.cuh"
 #include "mala/kernels/cuda/task.cuh"
 
@@ -41,39 +42,43 @@ __global__ void fill_turns_kernel(const __grid_constant__ TurnTables tables) {
   }
 }
 
-constexpr int kAddThreads = 256;
+constexpr int kAddThreads = 128;
 
-// Grid (units, elements): in double, and always in the same order. Where there are many parts,
-// `slices` threads share an element.
+// Grid (units, fours of elements): in double, and always in the same order. Where there are many
+// parts, `slices` threads share a four.
 template <typename T>
 __global__ void __launch_bounds__(kAddThreads)
     add_parts_kernel(const __grid_constant__ Call<T> call, const __grid_constant__ PartSums sums,
                      int slices) {
-  __shared__ double shared[kAddThreads];
+  __shared__ double shared[4][kAddThreads];
   wait_for_previous();
   let_next_begin();
-  const int elements = kAddThreads / slices;
-  const int element = threadIdx.x % elements, slice = threadIdx.x / elements;
+  const int fours = kAddThreads / slices;
+  const int four = threadIdx.x % fours, slice = threadIdx.x / fours;
   const unsigned heads = static_cast<unsigned>(call.kv_heads);
   const int64_t unit = blockIdx.x, index = blockIdx.x / heads, head = blockIdx.x % heads;
   const Sequence sequence = call.sequence(index);
   const int64_t group = sums.of_keys ? 1 : call.group;
   const int64_t parts = (sums.of_keys ? sequence.k_parts : sequence.q_parts) * group;
   const int64_t before = (sums.of_keys ? sequence.k_parts_before : sequence.q_parts_before) * group;
-  const int64_t i = int64_t{blockIdx.y} * elements + element;
-  const float* from = sums.parts + (before * call.kv_heads + head * parts) * sums.size + i;
-  double sum = 0;
+  const int64_t i = (int64_t{blockIdx.y} * fours + four) * 4;
+  const float* from = sums.parts + (before * call.kv_heads + head * parts + slice) * sums.size + i;
+  double sum[4] = {};
   if (i < sums.size) {
-#pragma unroll 8
+#pragma unroll 4
     for (int part = slice; part < static_cast<int>(parts); part += slices) {
-      sum += from[part * sums.size];
+      const Four x = load_four(from);
+      for (int k = 0; k < 4; ++k) sum[k] += x.x[k];
+      from += slices * sums.size;
     }
   }
-  shared[threadIdx.x] = sum;
+  for (int k = 0; k < 4; ++k) shared[k][threadIdx.x] = sum[k];
   __syncthreads();
   if (slice > 0 || i >= sums.size) return;
-  for (int other = 1; other < slices; ++other) sum += shared[other * elements + element];
-  sums.sums[unit * sums.size + i] = static_cast<float>(sum);
+  for (int k = 0; k < 4; ++k) {
+    for (int other = 1; other < slices; ++other) sum[k] += shared[k][other * fours + four];
+    sums.sums[unit * sums.size + i + k] = static_cast<float>(sum[k]);
+  }
 }
 
 // Grid (units, some blocks): the gradients of keys and values beyond the count.
@@ -97,12 +102,22 @@ __global__ void clear_uncounted_kernel(const __grid_constant__ Call<T> call) {
 }  // namespace
 
 Launcher::Launcher(void* stream) : stream_(stream) {
-  int device = 0, major = 0;
-  MALA_CUDA_CHECK(cudaGetDevice(&device));
-  MALA_CUDA_CHECK(
-      cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, device));
-  MALA_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-  can_overlap_ = major >= 9;
+  // Asked for once, as long as a thread stays with a device: answers take longer than a launch.
+  struct Facts {
+    int device = -1, multiprocessors = 0, major = 0;
+  };
+  thread_local Facts facts;
+  MALA_CUDA_CHECK(cudaGetDevice(&device_));
+  if (device_ != facts.device) {
+    Facts found{.device = device_};
+    MALA_CUDA_CHECK(
+        cudaDeviceGetAttribute(&found.multiprocessors, cudaDevAttrMultiProcessorCount, device_));
+    MALA_CUDA_CHECK(
+        cudaDeviceGetAttribute(&found.major, cudaDevAttrComputeCapabilityMajor, device_));
+    facts = found;
+  }
+  multiprocessors_ = facts.multiprocessors;
+  can_overlap_ = facts.major >= 9;
 }
 
 void launch_write_sequences(Launcher& on, const Sequence* from, int64_t count, Sequence* to) {
@@ -110,7 +125,7 @@ void launch_write_sequences(Launcher& on, const Sequence* from, int64_t count, S
     SequencesByValue some;
     const int here = static_cast<int>(std::min<int64_t>(SequencesByValue::kMost, count - first));
     std::copy_n(from + first, here, some.items);
-    launch(on, write_sequences_kernel, {dim3(1), 128, 0}, some, here, to + first);
+    launch<write_sequences_kernel>(on, {dim3(1), 128, 0}, some, here, to + first);
   }
 }
 
@@ -119,27 +134,28 @@ void launch_fill_turns(Launcher& on, const TurnTables& tables) {
   for (const TurnTable& table : tables.tables) most = std::max(most, table.rows * table.pairs);
   constexpr int kThreads = 128;
   const int64_t blocks = std::min<int64_t>(divide_up(most, kThreads), 4 * on.multiprocessors());
-  launch(on, fill_turns_kernel,
-         {dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(tables.count)), kThreads, 0},
-         tables);
+  launch<fill_turns_kernel>(
+      on, {dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(tables.count)), kThreads, 0},
+      tables);
 }
 
 template <typename T>
 void launch_add_parts(Launcher& on, const Call<T>& call, const PartSums& sums) {
-  constexpr int kPartsOfSlice = 16, kMostSlices = 8;
+  constexpr int kPartsOfSlice = 8, kMostSlices = 16;
   int slices = 1;
   while (slices < kMostSlices && slices * kPartsOfSlice < sums.most_parts) slices *= 2;
-  launch(on, add_parts_kernel<T>,
-         {dim3(static_cast<unsigned>(sums.units),
-               static_cast<unsigned>(divide_up(sums.size, kAddThreads / slices))),
-          kAddThreads, 0},
-         call, sums, slices);
+  launch<add_parts_kernel<T>>(
+      on,
+      {dim3(static_cast<unsigned>(sums.units),
+            static_cast<unsigned>(divide_up(sums.size, 4 * kAddThreads / slices))),
+       kAddThreads, 0},
+      call, sums, slices);
 }
 
 template <typename T>
 void launch_clear_uncounted(Launcher& on, const Call<T>& call) {
-  launch(on, clear_uncounted_kernel<T>,
-         {dim3(static_cast<unsigned>(call.sequences * call.kv_heads), 8), 256, 0}, call);
+  launch<clear_uncounted_kernel<T>>(
+      on, {dim3(static_cast<unsigned>(call.sequences * call.kv_heads), 8), 256, 0}, call);
 }
 
 #define MALA_INSTANTIATE(T)                                                   \

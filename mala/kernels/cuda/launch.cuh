@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <atomic>
 #include <initializer_list>
 
 #include "mala/kernels/cuda/check.h"
@@ -18,14 +19,23 @@ struct LaunchSize {
   int threads = 0, shared_bytes = 0;
 };
 
-template <class... Args>
-void launch(Launcher& on, void (*kernel)(Args...), const LaunchSize& size,
-            const std::type_identity_t<Args>&... args) {
+// Lets a kernel have as much shared memory as it needs: once for each device.
+template <auto kKernel>
+void allow_shared_bytes(int device, int bytes) {
   constexpr int kWithoutAsking = 48 * 1024;
-  if (size.shared_bytes > kWithoutAsking) {
-    MALA_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                         size.shared_bytes));
-  }
+  if (bytes <= kWithoutAsking) return;
+  static std::atomic<uint64_t> allowed{0};
+  const uint64_t bit = uint64_t{1} << (device % 64);
+  if (device < 64 && (allowed.load(std::memory_order_relaxed) & bit)) return;
+  MALA_CUDA_CHECK(
+      cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  allowed.fetch_or(bit, std::memory_order_relaxed);
+}
+
+// A kernel is always launched with the same shared memory.
+template <auto kKernel, class... Args>
+void launch(Launcher& on, const LaunchSize& size, const Args&... args) {
+  allow_shared_bytes<kKernel>(on.device(), size.shared_bytes);
   cudaLaunchConfig_t config{};
   config.gridDim = size.grid;
   config.blockDim = dim3(static_cast<unsigned>(size.threads));
@@ -36,7 +46,7 @@ void launch(Launcher& on, void (*kernel)(Args...), const LaunchSize& size,
   early.val.programmaticStreamSerializationAllowed = 1;
   config.attrs = &early;
   config.numAttrs = on.overlaps() ? 1 : 0;
-  MALA_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, args...));
+  MALA_CUDA_CHECK(cudaLaunchKernelEx(&config, kKernel, args...));
 }
 
 // Whether a call has nothing but the usual: see Kind.

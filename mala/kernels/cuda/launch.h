@@ -13,6 +13,7 @@ class Launcher {
   explicit Launcher(void* stream);
 
   void* stream() const { return stream_; }
+  int device() const { return device_; }
   int multiprocessors() const { return multiprocessors_; }
 
   // Whether the next kernel may begin before the one ahead of it has ended: all but the first of a
@@ -21,7 +22,7 @@ class Launcher {
 
  private:
   void* stream_;
-  int multiprocessors_ = 0;
+  int device_ = 0, multiprocessors_ = 0;
   bool can_overlap_ = false, has_begun_ = false;
 };
 

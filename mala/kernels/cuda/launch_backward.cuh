@@ -16,9 +16,9 @@ void launch_query_gradients(Launcher& on, const Call<T>& call, int padded, const
                      !gate || (has.gate && has.d_gate)});
   with_dim<T>(padded, [&](auto dim) {
     auto run = [&](auto kind) {
-      launch(on, query_gradients_kernel<T, dim(), decltype(kind)>,
-             {dim3_of(grid), SumShape<T, dim()>::kThreads, QueryGradientMemory<T, dim()>::kBytes},
-             call);
+      launch<query_gradients_kernel<T, dim(), decltype(kind)>>(
+          on, {dim3_of(grid), SumShape<T, dim()>::kThreads, QueryGradientMemory<T, dim()>::kBytes},
+          call);
     };
     if (local || gate) return with_kind<T, dim(), true>(call, usual, run);
     with_kind<T, dim(), false>(call, usual, run);
@@ -31,9 +31,9 @@ void launch_key_gradients(Launcher& on, const Call<T>& call, int padded, const P
   const bool usual = is_usual(call.feature, {has.k, has.v, has.d_key, has.d_value});
   with_dim<T>(padded, [&](auto dim) {
     with_kind<T, dim(), false>(call, usual, [&](auto kind) {
-      launch(on, key_gradients_kernel<T, dim(), decltype(kind)>,
-             {dim3_of(grid), RowShape<T, dim(), 2>::kThreads, KeyGradientMemory<T, dim()>::kBytes},
-             call);
+      launch<key_gradients_kernel<T, dim(), decltype(kind)>>(
+          on, {dim3_of(grid), RowShape<T, dim(), 2>::kThreads, KeyGradientMemory<T, dim()>::kBytes},
+          call);
     });
   });
 }
@@ -43,8 +43,8 @@ void launch_prepare_state_gradient(Launcher& on, const Call<T>& call, int padded
   with_dim<T>(padded, [&](auto dim) {
     // Smaller heads make theirs in shared memory.
     if constexpr (!kSharedRight<T, dim()>) {
-      launch(on, prepare_state_gradient_kernel<T, dim()>,
-             {dim3(static_cast<unsigned>(units)), 256, 0}, call);
+      launch<prepare_state_gradient_kernel<T, dim()>>(
+          on, {dim3(static_cast<unsigned>(units)), 256, 0}, call);
     }
   });
 }

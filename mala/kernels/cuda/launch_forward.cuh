@@ -12,8 +12,8 @@ void launch_sum_keys(Launcher& on, const Call<T>& call, int padded, const PassGr
   const bool usual = is_usual(call.feature, {call.vectors.k, call.vectors.v});
   with_dim<T>(padded, [&](auto dim) {
     with_kind<T, dim(), false>(call, usual, [&](auto kind) {
-      launch(on, sum_keys_kernel<T, dim(), decltype(kind)>,
-             {dim3_of(grid), SumShape<T, dim()>::kThreads, KeySumMemory<T, dim()>::kBytes}, call);
+      launch<sum_keys_kernel<T, dim(), decltype(kind)>>(
+          on, {dim3_of(grid), SumShape<T, dim()>::kThreads, KeySumMemory<T, dim()>::kBytes}, call);
     });
   });
 }
@@ -26,8 +26,9 @@ void launch_apply_queries(Launcher& on, const Call<T>& call, int padded, const P
                                              has.gate || !call.inputs.gate.data});
   with_dim<T>(padded, [&](auto dim) {
     auto run = [&](auto kind) {
-      launch(on, apply_queries_kernel<T, dim(), decltype(kind)>,
-             {dim3_of(grid), RowShape<T, dim(), 1>::kThreads, ApplyMemory<T, dim()>::kBytes}, call);
+      launch<apply_queries_kernel<T, dim(), decltype(kind)>>(
+          on, {dim3_of(grid), RowShape<T, dim(), 1>::kThreads, ApplyMemory<T, dim()>::kBytes},
+          call);
     };
     if (tail) return with_kind<T, dim(), true>(call, usual, run);
     with_kind<T, dim(), false>(call, usual, run);
@@ -37,7 +38,7 @@ void launch_apply_queries(Launcher& on, const Call<T>& call, int padded, const P
 template <typename T>
 void launch_prepare_right(Launcher& on, const Call<T>& call, int padded, int64_t units) {
   with_dim<T>(padded, [&](auto dim) {
-    launch(on, prepare_right_kernel<T, dim()>, {dim3(static_cast<unsigned>(units)), 256, 0}, call);
+    launch<prepare_right_kernel<T, dim()>>(on, {dim3(static_cast<unsigned>(units)), 256, 0}, call);
   });
 }
 

@@ -10,6 +10,10 @@
 namespace mala::gpu {
 namespace {
 
+// Tensor cores cut sums off where others round: what that takes from a sum grows with its tokens.
+// Sums of parts are added in double.
+constexpr int64_t kMostPartTokens = 4096, kMostParts = 65535;
+
 // Parts of whole tiles, so long that all blocks together are about `blocks`: as many as the device
 // holds at once.
 int64_t part_tokens(const Side& side, int64_t heads, int64_t tile, int64_t blocks) {
@@ -17,7 +21,8 @@ int64_t part_tokens(const Side& side, int64_t heads, int64_t tile, int64_t block
                        (static_cast<double>(side.total) * static_cast<double>(heads));
   const int64_t parts =
       std::max<int64_t>(1, static_cast<int64_t>(share * static_cast<double>(blocks)));
-  return divide_up(divide_up(side.longest, tile), parts) * tile;
+  const int64_t most = std::max(kMostPartTokens, divide_up(side.longest, kMostParts));
+  return divide_up(std::min(divide_up(side.longest, parts), most), tile) * tile;
 }
 
 // Tokens of a tile of each pass, and blocks of it that a multiprocessor holds.
@@ -54,6 +59,22 @@ double turns_per_position(Rope::Kind kind, int pair, int64_t dim) {
   const double exponent = kind == Rope::Kind::kLine ? 2.0 * pair / static_cast<double>(dim)
                                                     : pair / static_cast<double>(dim / 4 - 1);
   return std::pow(10000.0, -exponent) / (2 * std::numbers::pi);
+}
+
+// The last ones are kept: they cost more than a launch.
+void fill_frequencies(Rope::Kind kind, int pairs, int64_t dim, double* to) {
+  struct Kept {
+    Rope::Kind kind = Rope::Kind::kNone;
+    int64_t dim = 0;
+    double values[TurnTables::kMaxPairs];
+  };
+  thread_local Kept kept;
+  if (kept.kind != kind || kept.dim != dim) {
+    for (int i = 0; i < pairs; ++i) kept.values[i] = turns_per_position(kind, i, dim);
+    kept.kind = kind;
+    kept.dim = dim;
+  }
+  std::copy_n(kept.values, pairs, to);
 }
 
 template <typename T>
@@ -210,9 +231,9 @@ void Plan<T>::place_turns(const Rope& rope, Turning& turning, const Side& side, 
   turning.axis_pairs = is_grid ? turning.pairs / 2 : turning.pairs;
   if (!turning.turns) return;
 
-  double* frequencies = &turning == &call.k_turning ? turns_.k_frequencies : turns_.q_frequencies;
-  for (int i = 0; i < turning.axis_pairs && !turning.by_table; ++i) {
-    frequencies[i] = turns_per_position(rope.kind, i, call.layout.dim);
+  if (!turning.by_table) {
+    fill_frequencies(rope.kind, turning.axis_pairs, call.layout.dim,
+                     &turning == &call.k_turning ? turns_.k_frequencies : turns_.q_frequencies);
   }
   const int64_t last = turning.offset + side.longest - 1;
   const int64_t first_row = is_grid ? turning.offset / side.most_width : turning.offset;
