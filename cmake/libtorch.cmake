@@ -15,7 +15,9 @@ add_library(mala::libtorch ALIAS libtorch)
 target_compile_options(libtorch INTERFACE
   "SHELL:-idirafter \"${MALA_TORCH_DIR}/include\""
   "SHELL:-idirafter \"${MALA_TORCH_DIR}/include/torch/csrc/api/include\"")
-target_link_libraries(libtorch INTERFACE torch torch_cpu c10)
+# libtorch.so exports parts of an older libstdc++ (std::filesystem), on which programs compiled here
+# crash: the system's comes first.
+target_link_libraries(libtorch INTERFACE stdc++ torch torch_cpu c10)
 # The rpath comes as an option, not as a link directory, because CMake would warn that the wheel's
 # libgomp.so.1 hides the system's. It must: one libgomp a process means one pool of threads.
 # libtorch_cpu.so needs libraries of other wheels, which it finds by its own rpath.
