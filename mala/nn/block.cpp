@@ -21,9 +21,9 @@ BlockImpl::BlockImpl(const BlockOptions& options)
   register_module("norm2", norm2);
   register_module("ffn", ffn);
   register_module("pos", pos);
-  const Tensor scale = torch::full({1, options.dim, 1, 1}, options.layer_scale);
-  gamma_1 = register_parameter("gamma_1", scale);
-  gamma_2 = register_parameter("gamma_2", scale.clone());
+  const auto scale = [&] { return torch::full({1, options.dim, 1, 1}, options.layer_scale); };
+  gamma_1 = register_parameter("gamma_1", scale());
+  gamma_2 = register_parameter("gamma_2", scale());
 }
 
 Tensor BlockImpl::forward(const Tensor& pixels) {

@@ -15,6 +15,11 @@ Conv2d conv3x3(int64_t from, int64_t to, int64_t stride) {
 
 }  // namespace
 
+void check_images(const Tensor& images) {
+  check(images.dim() == 4 && images.size(1) == 3, "PatchEmbed", "images of shape ",
+        c10::str(images.sizes()), "; needs (batch, 3, height, width)");
+}
+
 PatchEmbedImpl::PatchEmbedImpl(int64_t dim, int64_t stride) {
   check(stride == 2 || stride == 4, "PatchEmbed", "stride ", stride, "; needs 4, or 2 for small",
         " pictures");
@@ -34,8 +39,7 @@ PatchEmbedImpl::PatchEmbedImpl(int64_t dim, int64_t stride) {
 }
 
 Tensor PatchEmbedImpl::forward(const Tensor& images) {
-  check(images.dim() == 4 && images.size(1) == 3, "PatchEmbed", "images of shape ",
-        c10::str(images.sizes()), "; needs (batch, 3, height, width)");
+  check_images(images);
   // The only change of layout in a model; nothing is copied where pictures come pixel by pixel.
   return as_pixels(proj->forward(images.contiguous(torch::MemoryFormat::ChannelsLast)));
 }

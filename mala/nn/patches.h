@@ -8,6 +8,9 @@
 
 namespace mala::nn {
 
+// Throws mala::Error unless images are (B, 3, H, W).
+void check_images(const Tensor& images);
+
 // Four 3x3 convolutions with batch norms, GELU between them.
 class PatchEmbedImpl : public torch::nn::Module {
  public:
