@@ -1,0 +1,22 @@
+// Weights between files and models.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <string>
+
+#include "mala/io/pth.h"
+
+namespace mala::models {
+
+// Reads a file of any kind that mala/io knows into the model, whatever number types either has.
+// Throws mala::Error, before anything is changed, that names the first arrays that are missing,
+// unexpected or of another shape.
+void load_weights(torch::nn::Module& model, const std::string& path,
+                  io::Copy copy = io::Copy::kTrained);
+void load_weights(torch::nn::Module& model, const io::Weights& weights, const std::string& path);
+
+// Writes parameters and buffers as safetensors.
+void save_weights(const torch::nn::Module& model, const std::string& path);
+
+}  // namespace mala::models
