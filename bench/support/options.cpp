@@ -2,10 +2,10 @@
 #include "bench/support/options.h"
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <map>
 
+#include "bench/support/flags.h"
 #include "mala/core/error.h"
 
 namespace mala::bench {
@@ -15,30 +15,13 @@ namespace {
 constexpr const char* kWhere = "attention_bench";
 const std::vector<DType> kTypes = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream in(text);
-  for (std::string part; std::getline(in, part, separator);) parts.push_back(part);
-  return parts;
-}
-
-template <typename T>
-T positive_number(const std::string& flag, const std::string& text) {
-  T value{};
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  check(error == std::errc{} && stop == end && value > 0, kWhere, flag, " got '", text,
-        "' and needs a number above 0");
-  return value;
-}
-
 std::vector<Shape> parse_shapes(const std::string& text) {
   std::vector<Shape> shapes;
   for (const std::string& part : split(text, ';')) {
     const std::vector<std::string> sizes = split(part, ',');
     check(sizes.size() == 4, kWhere, "--shapes got '", part,
           "' and needs B,H,N,D; several of them stand in quotes with ';' between");
-    auto size = [&](size_t i) { return positive_number<int64_t>("--shapes", sizes[i]); };
+    auto size = [&](size_t i) { return positive_number<int64_t>(kWhere, "--shapes", sizes[i]); };
     shapes.push_back({size(0), size(1), size(2), size(3)});
     const int64_t dim = shapes.back().dim;
     check(dim % 8 == 0 && dim <= 256, kWhere, "--shapes got head size ", dim,
@@ -109,10 +92,11 @@ std::map<std::string, Setter> value_flags(Options& o) {
       {"--dtype", [&](Text, Text value) { o.range.dtypes = parse_dtypes(value); }},
       {"--impl", [&](Text, Text value) { o.range.impls = parse_impls(value); }},
       {"--repeats",
-       [&](Text f, Text value) { timing.repeats = positive_number<int64_t>(f, value); }},
+       [&](Text f, Text value) { timing.repeats = positive_number<int64_t>(kWhere, f, value); }},
       {"--seconds",
-       [&](Text f, Text value) { timing.seconds = positive_number<double>(f, value); }},
-      {"--threads", [&](Text f, Text value) { o.threads = positive_number<int64_t>(f, value); }},
+       [&](Text f, Text value) { timing.seconds = positive_number<double>(kWhere, f, value); }},
+      {"--threads",
+       [&](Text f, Text value) { o.threads = positive_number<int64_t>(kWhere, f, value); }},
       {"--json", [&](Text, Text value) { o.json = value; }},
       {"--csv", [&](Text, Text value) { o.csv = value; }},
       {"--commit", [&](Text, Text value) { o.commit = value; }},

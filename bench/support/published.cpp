@@ -18,11 +18,11 @@ Tensor rotate_pairs(const Tensor& x) {
   return at::stack({-odd, even}, -1).flatten(-2);
 }
 
+}  // namespace
+
 Tensor rotate(const Tensor& x, const RopeTables& rope) {
   return x * rope.cos + rotate_pairs(x) * rope.sin;
 }
-
-}  // namespace
 
 RopeTables grid_rope_tables(int64_t tokens, int64_t width, int64_t dim, at::ScalarType dtype) {
   const Tensor exponent = at::linspace(0, 1, dim / 4, at::kDouble);
