@@ -10,14 +10,15 @@ Tensor grid_angles(int64_t head_dim) {
 
 Tensor grid_rotation(GridSize grid, int64_t head_dim, torch::Device device) {
   const Tensor angles = grid_angles(head_dim);
+  // Sines and cosines are slow: for each row and column, not for each token.
   const auto steps = [&](int64_t count) {
-    return torch::outer(torch::arange(count, torch::kFloat64), angles);  // (count, D / 4)
+    const Tensor turns = torch::outer(torch::arange(count, torch::kFloat64), angles);
+    return torch::polar(torch::ones_like(turns), turns).to(torch::kComplexFloat);
   };
   const std::vector<int64_t> sizes{grid.height, grid.width, head_dim / 4};
   const Tensor rows = steps(grid.height).unsqueeze(1).expand(sizes);
   const Tensor columns = steps(grid.width).unsqueeze(0).expand(sizes);
-  const Tensor turns = torch::cat({rows, columns}, -1).flatten(0, 1);  // (N, D / 2)
-  return torch::polar(torch::ones_like(turns), turns).to(device, torch::kComplexFloat);
+  return torch::cat({rows, columns}, -1).flatten(0, 1).to(device);  // (N, D / 2)
 }
 
 Tensor rotate(const Tensor& x, const Tensor& rotation) {

@@ -1,10 +1,13 @@
 // The folded form answers what the model answers.
 #include "mala/models/vision/mavit_inference.h"
 
+#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "mala/core/error.h"
@@ -74,6 +77,40 @@ TEST(MavitInference, LeavesThePictureAsItWas) {
   const Tensor before = images.clone();
   folded.forward(images);
   EXPECT_TRUE(torch::equal(images, before));
+}
+
+// Copies of images and of heads, which every change of layout makes; both have four dimensions.
+// Tables of RoPE, and biases that torch spreads over products, have fewer.
+class CopyCounter {
+ public:
+  CopyCounter() {
+    at::addThreadLocalCallback(
+        at::RecordFunctionCallback(count).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
+    copies = 0;
+  }
+  ~CopyCounter() { at::clearThreadLocalCallbacks(); }
+
+  static inline int copies = 0;
+
+ private:
+  static std::unique_ptr<at::ObserverContext> count(const at::RecordFunction& function) {
+    const std::string_view name = function.name();
+    if (name != "aten::copy_" && name != "aten::clone") return nullptr;
+    const c10::IValue& input = function.inputs()[0];
+    if (input.isTensor() && input.toTensor().dim() >= 4) ++copies;
+    return nullptr;
+  }
+};
+
+TEST_P(MavitInferenceForm, CopiesNothingFromThePictureToTheHead) {
+  const MavitInference folded(*lively_model(GetParam()));
+  const Tensor images = torch::randn({2, 3, 64, 48});
+  const Tensor pixels = images.contiguous(torch::MemoryFormat::ChannelsLast);
+  const CopyCounter counter;
+  folded.forward(pixels);
+  EXPECT_EQ(CopyCounter::copies, 0);
+  folded.forward(images);
+  EXPECT_GT(CopyCounter::copies, 0) << "the counter does not see the picture laid out anew";
 }
 
 TEST(MavitInference, RefusesWhatIsNoPicture) {
