@@ -14,6 +14,7 @@ struct ApplyMemory {
   static constexpr int kStageBytes = S::kTokens * kDim * sizeof(T);
   static constexpr int kStages = stages(kFixedBytes, kStageBytes);
   static constexpr int kBytes = kFixedBytes + kStages * kStageBytes;
+  static_assert(kBytes <= kSharedBytes);
 
   std::byte* memory;
 

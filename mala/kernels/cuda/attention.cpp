@@ -83,6 +83,8 @@ void attention_backward(const AttentionInputs<T>& inputs, const AttentionOptions
   check_output(kWhere, "gradient of q", gradients.q, inputs.q, inputs.q.dim);
   check_output(kWhere, "gradient of k", gradients.k, inputs.k, inputs.k.dim);
   check_output(kWhere, "gradient of v", gradients.v, inputs.v, inputs.v.dim);
+  check_tail_gradient(kWhere, "gradient of local", gradients.local, inputs.local);
+  check_tail_gradient(kWhere, "gradient of gate", gradients.gate, inputs.gate);
   Launcher on(stream);
   Plan<T> plan(inputs, options, Direction::kBackward, on.multiprocessors(), scratch);
   check_state(kWhere, plan, state.size(), scratch.size());

@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kAddThreads)
   const float* from = sums.parts + (before * call.kv_heads + head * parts + slice) * sums.size + i;
   double sum[4] = {};
   if (i < sums.size) {
-#pragma unroll 4
+#pragma unroll 8
     for (int part = slice; part < static_cast<int>(parts); part += slices) {
       const Four x = load_four(from);
       for (int k = 0; k < 4; ++k) sum[k] += x.x[k];
@@ -141,7 +141,7 @@ void launch_fill_turns(Launcher& on, const TurnTables& tables) {
 
 template <typename T>
 void launch_add_parts(Launcher& on, const Call<T>& call, const PartSums& sums) {
-  constexpr int kPartsOfSlice = 8, kMostSlices = 16;
+  constexpr int kPartsOfSlice = 4, kMostSlices = 32;
   int slices = 1;
   while (slices < kMostSlices && slices * kPartsOfSlice < sums.most_parts) slices *= 2;
   launch<add_parts_kernel<T>>(

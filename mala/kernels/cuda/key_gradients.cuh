@@ -107,10 +107,14 @@ struct KeyGradients {
     }
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
+      Turns<Kind::kHow, 8> turns[kPieces];  // asked for early
 #pragma unroll
       for (int p = 0; p < kPieces; ++p) {
-        const Turns<Kind::kHow, 8> turns(call.k_turning, spots[p], column(block));
-        const Eight y = key_gradient(product.eight(p, block), turns, block);
+        turns[p] = Turns<Kind::kHow, 8>(call.k_turning, spots[p], column(block));
+      }
+#pragma unroll
+      for (int p = 0; p < kPieces; ++p) {
+        const Eight y = key_gradient(product.eight(p, block), turns[p], block);
         write_eight(row_of(d_key, tokens.token(p), tokens.exists(p)), column(block),
                     times_slope(Kind::feature(call), phi(keys, p, block), y));
       }

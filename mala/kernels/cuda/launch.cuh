@@ -27,6 +27,13 @@ void allow_shared_bytes(int device, int bytes) {
   static std::atomic<uint64_t> allowed{0};
   const uint64_t bit = uint64_t{1} << (device % 64);
   if (device < 64 && (allowed.load(std::memory_order_relaxed) & bit)) return;
+  int most = 0;
+  MALA_CUDA_CHECK(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  if (bytes > most) {
+    throw Error(str("[attention] heads of this size need ", bytes / 1024,
+                    " KiB of shared memory, a block of GPU ", device, " has ", most / 1024,
+                    "; use smaller heads, a GPU of the Hopper kind, or the CPU"));
+  }
   MALA_CUDA_CHECK(
       cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
   allowed.fetch_or(bit, std::memory_order_relaxed);

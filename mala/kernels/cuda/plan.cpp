@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "mala/kernels/checks.h"
 #include "mala/kernels/cuda/shape.h"
 #include "mala/kernels/rule.h"
 
@@ -239,6 +240,11 @@ void Plan<T>::place_turns(const Rope& rope, Turning& turning, const Side& side, 
   const int64_t first_row = is_grid ? turning.offset / side.most_width : turning.offset;
   const int64_t rows = (is_grid ? last / side.least_width : last) - first_row + 1;
   const int64_t columns = is_grid ? std::min(side.most_width - 1, last) + 1 : 0;
+  constexpr int64_t kMostEntries = (int64_t{1} << 31) - 1;  // that kernels count
+  check(!turning.by_table || rows <= kMostEntries / turning.axis_pairs, "attention", "a table for ",
+        rows, " tokens of ", turning.axis_pairs,
+        " pairs has more entries than a GPU kernel counts, ", kMostEntries,
+        "; use rope line or grid, or split the tokens");
   if (turning.by_table || rows + columns <= (is_grid ? kMostGridRows : kMostLineRows)) {
     turning.first_row = first_row;
     turning.rests = place_table(rope, turning, {first_row, 1, rows, columns}, arena);

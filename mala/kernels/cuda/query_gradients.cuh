@@ -111,6 +111,8 @@ struct QueryGradients {
                           row_of(d_query, tokens.token(1), tokens.exists(1) && writes)};
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
+      const Turns<Kind::kHow, 8> turns[2] = {{call.q_turning, spots[0], column(block)},
+                                             {call.q_turning, spots[1], column(block)}};
       const MeanKeys<8> means(head, column(block));
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
@@ -120,7 +122,7 @@ struct QueryGradients {
         } else {
           phi = features<T>(Kind::feature(call), queries.eight(half, block));
         }
-        finish(to[half], spots[half], block, half, means, phi, x.eight(half, block), rows[half],
+        finish(to[half], turns[half], block, half, means, phi, x.eight(half, block), rows[half],
                keys[block]);
       }
     }
@@ -164,10 +166,10 @@ struct QueryGradients {
             .mean_part = call.centred() ? 0.0f : mean_part};
   }
 
-  __device__ __forceinline__ void finish(const Row<T>& to, const Spot& spot, int block, int half,
-                                         const MeanKeys<8>& means, const Eight& phi, const Eight& x,
-                                         const RowGradient& by, Eight& keys) const {
-    const Turns<Kind::kHow, 8> turns(call.q_turning, spot, column(block));
+  __device__ __forceinline__ void finish(const Row<T>& to, const Turns<Kind::kHow, 8>& turns,
+                                         int block, int half, const MeanKeys<8>& means,
+                                         const Eight& phi, const Eight& x, const RowGradient& by,
+                                         Eight& keys) const {
     const Eight turned = weighted.eight(half, block);
     Eight y = scaled(x, by.product);
     if (Kind::kTurns) add_scaled(y, by.rotated_key, means.rotated_key);
@@ -190,6 +192,7 @@ struct QuerySums {
   using S = SumShape<T, kDim>;
   using Place = SumPlace<T, kDim>;
   using Sums = gpu::Sums<T, kDim, true>;
+  static constexpr int kSteps = S::kTokens / Place::kStep;
 
   Place place;
   FourAddresses<float, kDim> features;
@@ -216,8 +219,8 @@ struct QuerySums {
 
  private:
   __device__ __forceinline__ void add_tokens(Sums& to, int stage) {
-#pragma unroll(kFine <T> ? 1 : Place::kSteps)
-    for (int step = 0; step < Place::kSteps; ++step) {
+#pragma unroll(kFine <T> ? 1 : kSteps)
+    for (int step = 0; step < kSteps; ++step) {
       const int tokens = step * Place::kStep;
       const Four a = features.four(0, 0, tokens, 0), b = features.four(1, 0, tokens, 0);
       const TokenWeights of_a = weights[tokens], of_b = weights[tokens + 4];

@@ -18,6 +18,7 @@ struct KeySumMemory {
   static constexpr int kStages = stages(2 * kSpotBytes, kStageBytes);
   static constexpr int kBytes = std::max(2 * kSpotBytes + kStages * kStageBytes,
                                          3 * kDim * 4 + SumWriter<T, kDim, false>::kBytes);
+  static_assert(kBytes <= kSharedBytes);
 
   std::byte* memory;
 
@@ -37,6 +38,7 @@ struct KeySums {
   using S = SumShape<T, kDim>;
   using Place = SumPlace<T, kDim>;
   using Sums = gpu::Sums<T, kDim, false>;
+  static constexpr int kSteps = S::kTokens / Place::kStep;
 
   const Call<T>& call;
   Place place;
@@ -79,8 +81,8 @@ struct KeySums {
   // kWhole: all tokens of the tile exist.
   template <bool kWhole>
   __device__ __forceinline__ void add_tokens(Sums& to, const AxisSpot* spots, int stage) {
-#pragma unroll(kFine <T> ? 1 : Place::kSteps)
-    for (int step = 0; step < Place::kSteps; ++step) {
+#pragma unroll(kFine <T> ? 1 : kSteps)
+    for (int step = 0; step < kSteps; ++step) {
       const int tokens = step * Place::kStep;
       const FourParts<T> upper = features_of<kWhole>(spots, 0, tokens, stage);
       const FourParts<T> lower = features_of<kWhole>(spots, 1, tokens, stage);

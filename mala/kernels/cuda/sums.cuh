@@ -25,7 +25,7 @@ struct SumPlace {
   __device__ __forceinline__ int feature() const { return slice * 32 + 4 * g; }
   // The first of the lane's tokens in a tile; others follow kStep apart.
   __device__ __forceinline__ int first_token() const { return 8 * group + t; }
-  static constexpr int kStep = 8 * S::kGroups, kSteps = S::kTokens / kStep;
+  static constexpr int kStep = 8 * S::kGroups;
 };
 
 // Where fours of a lane lie in tiles of tokens: column c of tokens t and t + 4, and blocks of 32
@@ -50,13 +50,16 @@ struct FourAddresses {
   }
 };
 
-// Each warp also has the sums of its share of the values, weighted; all columns of them are alike.
-// kWeighs: weights are not all one.
+// Each warp also has weighted sums of values, whose columns are all alike: those of its share, or,
+// where there are few, of all, since asking whose they are would cost more. kWeighs: weights are
+// not all one.
 template <typename T, int kDim, bool kWeighs>
 struct Sums {
   using S = SumShape<T, kDim>;
   static constexpr int kTiles = S::kChunk / 16;
-  static constexpr int kValueTiles = (kTiles + S::kSlices - 1) / S::kSlices;
+  static constexpr int kShare = (kTiles + S::kSlices - 1) / S::kSlices;
+  static constexpr bool kSumsAll = S::kSlices == 2;
+  static constexpr int kValueTiles = kSumsAll ? kTiles : kShare;
 
   float products[kTiles][4][4] = {};  // rows are values, columns are features
   float values[kValueTiles][4] = {};
@@ -77,7 +80,9 @@ struct Sums {
                            true);
 #pragma unroll
         for (int n = 0; n < 4; ++n) multiply(products[m][n], left, upper.x[n], lower.x[n]);
-        if (m / kValueTiles == place.slice) add_values(values[m % kValueTiles], left, weights);
+        if (kSumsAll || m / kShare == place.slice) {
+          add_values(values[m % kValueTiles], left, weights);
+        }
       }
     }
   }
@@ -195,7 +200,7 @@ class SumWriter {
 #pragma unroll
     for (int m = 0; m < Sums::kTiles; ++m) {
       const int column = m / 2 * kBlockCols + 4 * place.g + m % 2 * 2;
-      if (place.t > 0 || m / Sums::kValueTiles != place.slice) continue;
+      if (place.t > 0 || m / Sums::kShare != place.slice) continue;
       const auto& c = sums.values[m % Sums::kValueTiles];
       if (correction.lost) {
         correction.values[column] = correction.count_inverse * c[0];

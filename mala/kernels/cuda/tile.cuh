@@ -163,6 +163,28 @@ struct LaneTile {
   }
 };
 
+// Element by element, `cols` columns from the lane's first on. Not a member of the class below,
+// whose objects would have to be in memory to be handed over.
+template <typename T, int kCols, int kRowTiles>
+__device__ __noinline__ void stage_elements(LaneTile<T, kCols, kRowTiles> to, int piece,
+                                            const T* row, int64_t stride, int cols) {
+  using To = LaneTile<T, kCols, kRowTiles>;
+  constexpr int kPerUnit = 16 / sizeof(T);
+#pragma unroll
+  for (int unit = 0; unit < To::kUnitsOfEight; ++unit) {
+#pragma unroll 1
+    for (int block = 0; block < To::kBlocks; ++block) {
+      const int column = block * kBlockCols + threadIdx.x % 4 * 8 + unit * kPerUnit;
+      alignas(16) T some[kPerUnit] = {};
+      if (block * kBlockCols < cols) {
+#pragma unroll
+        for (int j = 0; j < kPerUnit; ++j) some[j] = row[(column + j) * stride];
+      }
+      store_shared(to.unit_address(piece, block, unit), *reinterpret_cast<const uint4*>(some));
+    }
+  }
+}
+
 // Copies this lane's pieces of tile after tile of a part's tokens, kStep tokens apart. What does
 // not exist becomes zero and is not read.
 template <typename T, int kStep>
@@ -198,7 +220,7 @@ class Stager {
           }
         }
       } else {
-        stage_elements(to, piece, row, exists);
+        stage_elements(to, piece, row, dim_stride_, exists ? cols_ : 0);
       }
     }
     next_ += kStep * token_stride_;
@@ -206,26 +228,6 @@ class Stager {
   }
 
  private:
-  template <int kCols, int kRowTiles>
-  __device__ __noinline__ void stage_elements(LaneTile<T, kCols, kRowTiles> to, int piece,
-                                              const T* row, bool exists) const {
-    using To = LaneTile<T, kCols, kRowTiles>;
-    constexpr int kPerUnit = 16 / sizeof(T);
-#pragma unroll
-    for (int unit = 0; unit < To::kUnitsOfEight; ++unit) {
-#pragma unroll 1
-      for (int block = 0; block < To::kBlocks; ++block) {
-        const int column = block * kBlockCols + threadIdx.x % 4 * 8 + unit * kPerUnit;
-        alignas(16) T some[kPerUnit] = {};
-        if (exists && block * kBlockCols < cols_) {
-#pragma unroll
-          for (int j = 0; j < kPerUnit; ++j) some[j] = row[(column + j) * dim_stride_];
-        }
-        store_shared(to.unit_address(piece, block, unit), *reinterpret_cast<const uint4*>(some));
-      }
-    }
-  }
-
   const T* next_;
   int64_t token_stride_, dim_stride_;
   int left_, cols_;  // tokens, and columns from the lane's first on
