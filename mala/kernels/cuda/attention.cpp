@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "mala/kernels/attention_checks.h"
 #include "mala/kernels/checks.h"
 #include "mala/kernels/cuda/plan.h"
 #include "mala/kernels/cuda/shape.h"
@@ -18,15 +19,20 @@ int64_t chunks(const Plan<T>& plan) {
 }
 
 template <typename T>
-void check_state(const char* where, const Plan<T>& plan, size_t state, size_t scratch) {
-  check_size(where, "state (in elements)", static_cast<int64_t>(state),
-             plan.units() * plan.call.layout.size(), "ask attention_state_size for its size");
-  check_size(where, "scratch (in bytes)", static_cast<int64_t>(scratch), plan.scratch_bytes,
-             "ask gpu::attention_scratch_bytes with the same device current");
+AttentionBuffers buffers_of(const char* where, const Plan<T>& plan, std::span<const float> state,
+                            std::span<std::byte> scratch) {
   constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
   check(plan.call.sequences <= kMostBlocks / plan.call.heads, where, plan.call.sequences,
         " sequences of ", plan.call.heads, " heads are more than a GPU counts, ", kMostBlocks,
         "; split the batch");
+  constexpr uintptr_t kAlign = 16;  // of a vector
+  check(reinterpret_cast<uintptr_t>(state.data()) % kAlign == 0, where,
+        "the state does not begin at a multiple of ", kAlign,
+        " bytes; take it from cudaMalloc or an allocator that aligns as well");
+  return {.state = std::as_bytes(state),
+          .scratch = scratch,
+          .scratch_bytes = plan.scratch_bytes,
+          .scratch_advice = "ask gpu::attention_scratch_bytes with the same device current"};
 }
 
 }  // namespace
@@ -47,10 +53,9 @@ void attention_forward(const AttentionInputs<T>& inputs, const AttentionOptions&
                        void* stream) {
   constexpr const char* kWhere = "attention_forward";
   check_inputs(kWhere, inputs, options);
-  check_output(kWhere, "out", out, inputs.q, inputs.v.dim);
   Launcher on(stream);
   Plan<T> plan(inputs, options, Direction::kForward, on.multiprocessors(), scratch);
-  check_state(kWhere, plan, state.size(), scratch.size());
+  check_forward(kWhere, inputs, out, buffers_of<T>(kWhere, plan, state, scratch));
   plan.set_tensors(out);
   Call<T>& call = plan.call;
   call.state = state.data();
@@ -79,15 +84,10 @@ void attention_backward(const AttentionInputs<T>& inputs, const AttentionOptions
                         void* stream) {
   constexpr const char* kWhere = "attention_backward";
   check_inputs(kWhere, inputs, options);
-  check_input_like(kWhere, "out_gradient", out_gradient, inputs.q, inputs.v.dim);
-  check_output(kWhere, "gradient of q", gradients.q, inputs.q, inputs.q.dim);
-  check_output(kWhere, "gradient of k", gradients.k, inputs.k, inputs.k.dim);
-  check_output(kWhere, "gradient of v", gradients.v, inputs.v, inputs.v.dim);
-  check_tail_gradient(kWhere, "gradient of local", gradients.local, inputs.local);
-  check_tail_gradient(kWhere, "gradient of gate", gradients.gate, inputs.gate);
   Launcher on(stream);
   Plan<T> plan(inputs, options, Direction::kBackward, on.multiprocessors(), scratch);
-  check_state(kWhere, plan, state.size(), scratch.size());
+  check_backward(kWhere, inputs, out_gradient, gradients,
+                 buffers_of<T>(kWhere, plan, state, scratch));
   plan.set_tensors(out_gradient, gradients);
   Call<T>& call = plan.call;
   call.state = const_cast<float*>(state.data());  // which the passes of the backward only read
