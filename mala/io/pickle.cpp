@@ -146,10 +146,13 @@ class PickleMachine : private PickleStack {
   }
 
   // OrderedDict([(key, value), ...]), as old versions of Python wrote it, as keys and values.
-  std::vector<NodeId> pairs_of(NodeId arguments) const {
+  // Counted before it is looked through: whatever its items are, a pickle may repeat it for ever.
+  std::vector<NodeId> pairs_of(NodeId arguments) {
     std::vector<NodeId> items;
     if (node(arguments).items.size() != 1) return items;
-    for (const NodeId pair : node(node(arguments).items[0]).items) {
+    const std::vector<NodeId>& pairs = node(node(arguments).items[0]).items;
+    count(pairs.size());
+    for (const NodeId pair : pairs) {
       const std::vector<NodeId>& both = node(pair).items;
       if (both.size() == 2) items.insert(items.end(), both.begin(), both.end());
     }
@@ -198,8 +201,10 @@ class PickleMachine : private PickleStack {
   uint64_t written_key() {
     const std::string_view digits = input_.line();
     uint64_t key = 0;
-    const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), key);
-    source().check(result.ec == std::errc(), "its pickle has a broken memo key; it is damaged");
+    const char* const end = digits.data() + digits.size();
+    const auto result = std::from_chars(digits.data(), end, key);
+    source().check(result.ec == std::errc() && result.ptr == end,
+                   "its pickle has a broken memo key; it is damaged");
     return key;
   }
   bool remember(uint64_t key) {

@@ -112,19 +112,23 @@ TEST(Pickle, RefusesDamage) {
   EXPECT_TRUE(test::says(refused("}(K\1u."), "a key without a value"));
   EXPECT_TRUE(test::says(refused("h\1."), "never kept"));
   EXPECT_TRUE(test::says(refused("gx\n."), "broken memo key"));
+  EXPECT_TRUE(test::says(refused("K\5p3\ng3x\n."), "broken memo key"));
   EXPECT_TRUE(test::says(refused("\xFE."), "unknown opcode 254"));
   EXPECT_TRUE(test::says(refused("\x80\6N."), "protocol after 5"));
   EXPECT_TRUE(test::says(refused("X\xFF\xFF\xFF\xFFx."), "ends early"));
   EXPECT_TRUE(test::says(refused("\x8d\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFFx."), "ends early"));
 }
 
-// A long list of pairs, made into dictionaries over and over, would fill the memory.
+// A long list made into dictionaries over and over would fill the memory, and where its items are
+// no pairs it would still take the time.
 TEST(Pickle, RefusesToGrowWithoutEnd) {
-  std::string text = "((((";
-  for (int i = 0; i < 100'000; ++i) text += "K\1K\2\x86";
-  text += "lq\1ccollections\nOrderedDict\nq\2";
-  for (int i = 0; i < 1000; ++i) text += "h\2h\1\x85R";
-  EXPECT_TRUE(test::says(refused(text + "."), "more than 4000000 values"));
+  for (const char* item : {"K\1K\2\x86", "K\1"}) {
+    std::string text = "((((";
+    for (int i = 0; i < 100'000; ++i) text += item;
+    text += "lq\1ccollections\nOrderedDict\nq\2";
+    for (int i = 0; i < 1000; ++i) text += "h\2h\1\x85R";
+    EXPECT_TRUE(test::says(refused(text + "."), "more than 4000000 values"));
+  }
   EXPECT_TRUE(test::says(refused("N" + std::string(5'000'000, '\x94') + "."), "more than 4000000"));
 }
 
