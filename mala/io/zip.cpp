@@ -126,10 +126,15 @@ ZipEntries read_zip(Bytes archive, const Source& source) {
                "has a zip directory that lies beyond its end; it is cut short or damaged");
   Bytes rest = archive.subspan(directory.offset, directory.bytes);
   ZipEntries entries;
+  uint64_t left = archive.size();  // for entries to come; in each other they could be endless
   for (uint64_t i = 0; i < directory.entries; ++i) {
     const Record record = read_record(rest, source);
     const ZipEntry entry{entry_bytes(archive, record, source), load_le<uint32_t>(rest, 16),
                          record.plain};
+    source.check(entry.bytes.size() <= left,
+                 "has zip entries of more bytes than it has itself, so that they overlap; it is"
+                 " damaged");
+    left -= entry.bytes.size();
     source.check(entries.emplace(record.name, entry).second, "has the zip entry ",
                  in_quotes(record.name), " twice");
     rest = rest.subspan(record.length);

@@ -92,5 +92,14 @@ TEST(Zip, RefusesEntriesBeyondTheFile) {
   EXPECT_TRUE(test::says(refused(place), "no zip entry where 'a' should be"));
 }
 
+// Entries within each other would be summed over and over, in a file of no size to speak of.
+TEST(Zip, RefusesEntriesThatOverlap) {
+  std::string file = make_zip({{"a", "x"}, {"b", std::string(1000, 'y')}});
+  const size_t directory = file.find("PK\1\2");
+  const std::string to_the_directory = little_endian(directory - file.find('x'), 4);
+  file.replace(directory + 20, 8, to_the_directory + to_the_directory);
+  EXPECT_TRUE(test::says(refused(file), "overlap"));
+}
+
 }  // namespace
 }  // namespace mala::io
