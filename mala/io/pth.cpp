@@ -90,26 +90,33 @@ NodeId find_state_dict(const Pickle& pickle, const PthTensors& tensors, Copy cop
   return dict;
 }
 
-// Python keeps the last value of a key that is set twice, so the way is from back to front.
+// Python keeps the last value of a key that is set twice, so the way is from back to front. Keys
+// that are no text name no weights, and a hostile file may have millions of them.
 void read_dict(const Pickle& pickle, NodeId dict, PthTensors& tensors, Weights& weights) {
   std::set<std::string_view> seen;
+  bool has_other_keys = false;
   const std::vector<NodeId>& items = pickle[dict].items;
   for (size_t i = items.size(); i >= 2; i -= 2) {
     const Node& key = pickle[items[i - 2]];
     const NodeId value = items[i - 1];
-    if (key.kind == Kind::kText && !seen.insert(key.text).second) continue;
-    if (key.kind == Kind::kText && tensors.is_tensor(value)) {
+    if (key.kind != Kind::kText) {
+      has_other_keys = true;
+      continue;
+    }
+    check_name(key.text, tensors.source());
+    if (!seen.insert(key.text).second) continue;
+    if (tensors.is_tensor(value)) {
       weights.arrays.push_back(tensors.read(value, std::string(key.text)));
     } else {
       weights.skipped.emplace_back(key.text);
     }
   }
+  if (has_other_keys) weights.skipped.emplace_back("(keys that are no text)");
 }
 
 }  // namespace
 
-Weights parse_pth(Bytes bytes, const std::string& name, Copy copy) {
-  const Source source{"read_pth", name};
+Weights parse_pth(Bytes bytes, const Source& source, Copy copy) {
   PthArchive archive(bytes, source);
   const Pickle pickle = archive.pickle();
   PthTensors tensors(pickle, archive, bytes.size());
@@ -119,6 +126,10 @@ Weights parse_pth(Bytes bytes, const std::string& name, Copy copy) {
   strip_module_prefix(weights);
   sort_by_name(weights, source);
   return weights;
+}
+
+Weights parse_pth(Bytes bytes, const std::string& name, Copy copy) {
+  return parse_pth(bytes, Source{"read_pth", name}, copy);
 }
 
 Weights read_pth(const std::string& path, Copy copy) {

@@ -21,4 +21,7 @@ Weights read_pth(const std::string& path, Copy copy = Copy::kTrained);
 // The same for bytes in memory, which must outlive the result; messages call them `name`.
 Weights parse_pth(Bytes bytes, const std::string& name, Copy copy = Copy::kTrained);
 
+// The same for another public entry, whose name the messages carry.
+Weights parse_pth(Bytes bytes, const Source& source, Copy copy = Copy::kTrained);
+
 }  // namespace mala::io

@@ -85,8 +85,11 @@ PthTensors::Call PthTensors::find_call(NodeId id) const {
 bool PthTensors::is_tensor(NodeId id) const { return !find_call(id).function.empty(); }
 
 Shape PthTensors::integers(NodeId id, const std::string& name) const {
+  const std::vector<NodeId>& items = pickle_[id].items;
+  archive_.source().check(items.size() <= kMostDims, in_quotes(name), " has ", items.size(),
+                          " dimensions, at most ", kMostDims, " are read; the file is damaged");
   Shape values;
-  for (const NodeId item : pickle_[id].items) {
+  for (const NodeId item : items) {
     archive_.source().check(pickle_[item].kind == Kind::kInteger, in_quotes(name),
                             " has a size that is no number; the file is damaged");
     values.push_back(pickle_[item].integer);

@@ -16,6 +16,7 @@ class PthTensors {
   PthTensors(const Pickle& pickle, PthArchive& archive, uint64_t file_bytes)
       : pickle_(pickle), archive_(archive), copies_left_(2 * file_bytes) {}
 
+  const Source& source() const { return archive_.source(); }
   bool is_tensor(NodeId id) const;
   // Throws mala::Error that names the array when it contradicts itself or its storage.
   Array read(NodeId id, std::string name);

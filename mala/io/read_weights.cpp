@@ -13,11 +13,12 @@ bool looks_like_safetensors(Bytes bytes) { return bytes.size() > 8 && bytes[8] =
 }  // namespace
 
 Weights parse_weights(Bytes bytes, const std::string& name, Copy copy) {
-  if (!looks_like_safetensors(bytes)) return parse_pth(bytes, name, copy);
-  Weights weights = parse_safetensors(bytes, name);
+  const Source source{"read_weights", name};
+  if (!looks_like_safetensors(bytes)) return parse_pth(bytes, source, copy);
+  Weights weights = parse_safetensors(bytes, source);
   strip_module_prefix(weights);
-  check(copy == Copy::kTrained, "read_weights", name,
-        ": a safetensors file has one copy of the weights; ask for the trained ones");
+  source.check(copy == Copy::kTrained,
+               "a safetensors file has one copy of the weights; ask for the trained ones");
   return weights;
 }
 

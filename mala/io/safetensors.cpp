@@ -30,15 +30,13 @@ std::string_view header_text(Bytes file, const Source& source) {
 // What the header says of one array, against the data there is.
 Array checked(const HeaderEntry& entry, Bytes data, const Source& source) {
   const std::string name = in_quotes(entry.name);
-  source.check(!entry.type.empty() && entry.has_shape && entry.offsets.size() == 2,
-               "the header of ", name, " lacks dtype, shape or data_offsets");
   const auto type = type_of_safetensors(entry.type);
   source.check(type.has_value(), name, " has the type ", in_quotes(entry.type),
                ", which is not read; convert it to F32 or BF16");
   const auto bytes = bytes_of(entry.shape, *type);
   source.check(bytes.has_value(), name, " has the shape ", shape_text(entry.shape),
                ", too large for any memory");
-  const uint64_t begin = entry.offsets[0], end = entry.offsets[1];
+  const auto [begin, end] = entry.offsets;
   source.check(begin <= end && end <= data.size(), name, " lies at bytes ", begin, " to ", end,
                " but there are ", data.size(), "; the file is cut short or damaged");
   source.check(end - begin == *bytes, name, " is ", shape_text(entry.shape), " of ", entry.type,
@@ -63,8 +61,7 @@ void check_layout(std::vector<HeaderEntry> entries, uint64_t size, const Source&
 
 }  // namespace
 
-Weights parse_safetensors(Bytes bytes, const std::string& name) {
-  const Source source{"read_safetensors", name};
+Weights parse_safetensors(Bytes bytes, const Source& source) {
   const std::string_view text = header_text(bytes, source);
   SafetensorsHeader header = parse_safetensors_header(text, source);
   const Bytes data = bytes.subspan(kLengthBytes + text.size());
@@ -76,6 +73,10 @@ Weights parse_safetensors(Bytes bytes, const std::string& name) {
   check_layout(std::move(header.entries), data.size(), source);
   sort_by_name(weights, source);
   return weights;
+}
+
+Weights parse_safetensors(Bytes bytes, const std::string& name) {
+  return parse_safetensors(bytes, Source{"read_safetensors", name});
 }
 
 Weights read_safetensors(const std::string& path) {

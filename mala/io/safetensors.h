@@ -16,6 +16,9 @@ Weights read_safetensors(const std::string& path);
 // The same for bytes in memory, which must outlive the result; messages call them `name`.
 Weights parse_safetensors(Bytes bytes, const std::string& name);
 
+// The same for another public entry, whose name the messages carry.
+Weights parse_safetensors(Bytes bytes, const Source& source);
+
 // Writes beside `path` and renames, so that a reader finds the old file or the new one, never
 // half of one. Throws when the arrays contradict themselves or the disk does not take them.
 void write_safetensors(const std::string& path, std::span<const Array> arrays,

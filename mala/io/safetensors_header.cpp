@@ -1,6 +1,8 @@
-// Reads the header event by event, so that a hostile one costs no more memory than its own size.
+// Reads the header event by event and refuses at the first wrong one, so that a hostile header
+// costs some ten times its own size in memory and not more: names and entries, but no tree of JSON.
 #include "mala/io/safetensors_header.h"
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
@@ -10,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMostDims = 64;  // as many as torch has
+constexpr std::array<std::string_view, 3> kFields{"dtype", "shape", "data_offsets"};
 
 // Where in the header the parser is.
 enum class Place { kOutside, kTop, kMetadata, kEntry, kShape, kOffsets, kDone };
@@ -26,7 +28,7 @@ class HeaderParser : public nlohmann::json_sax<Json> {
       place_ = Place::kTop;
     } else if (place_ == Place::kTop) {
       place_ = key_ == "__metadata__" ? Place::kMetadata : Place::kEntry;
-      if (place_ == Place::kEntry) header_.entries.emplace_back().name = key_;
+      if (place_ == Place::kEntry) start_entry();
     } else {
       refuse("an object");
     }
@@ -34,16 +36,18 @@ class HeaderParser : public nlohmann::json_sax<Json> {
   }
 
   bool key(std::string& key) override {
+    check_name(key, source_);
     key_ = key;
     if (place_ == Place::kTop) {
       source_.check(names_.insert(key).second, "the header has ", in_quotes(key), " twice");
     } else if (place_ == Place::kEntry) {
-      check_field();
+      note_field();
     }
     return true;
   }
 
   bool end_object() override {
+    if (place_ == Place::kEntry) check_complete();
     place_ = place_ == Place::kTop ? Place::kDone : Place::kTop;
     return true;
   }
@@ -51,7 +55,6 @@ class HeaderParser : public nlohmann::json_sax<Json> {
   bool start_array(std::size_t) override {
     if (place_ != Place::kEntry || key_ == "dtype") refuse("a list");
     place_ = key_ == "shape" ? Place::kShape : Place::kOffsets;
-    if (place_ == Place::kShape) entry().has_shape = true;
     return true;
   }
 
@@ -79,8 +82,8 @@ class HeaderParser : public nlohmann::json_sax<Json> {
       source_.check(entry().shape.size() < kMostDims, "the header gives ", in_quotes(entry().name),
                     " more than ", kMostDims, " dimensions");
       entry().shape.push_back(static_cast<int64_t>(number));
-    } else if (place_ == Place::kOffsets && entry().offsets.size() < 2) {
-      entry().offsets.push_back(number);
+    } else if (place_ == Place::kOffsets && offsets_ < 2) {
+      entry().offsets[offsets_++] = number;
     } else {
       refuse("a number");
     }
@@ -103,16 +106,28 @@ class HeaderParser : public nlohmann::json_sax<Json> {
  private:
   HeaderEntry& entry() { return header_.entries.back(); }
 
+  void start_entry() {
+    header_.entries.emplace_back().name = key_;
+    fields_ = {};
+    offsets_ = 0;
+  }
+
   // A field that comes twice is as suspect as one we do not know: which of them counts?
-  void check_field() {
-    const bool seen = (key_ == "dtype" && !entry().type.empty()) ||
-                      (key_ == "shape" && entry().has_shape) ||
-                      (key_ == "data_offsets" && !entry().offsets.empty());
+  void note_field() {
+    const auto field = std::find(kFields.begin(), kFields.end(), key_);
+    source_.check(field != kFields.end(), "the header gives ", in_quotes(entry().name),
+                  " the unknown field ", in_quotes(key_),
+                  "; known are dtype, shape and data_offsets");
+    bool& seen = fields_[static_cast<size_t>(field - kFields.begin())];
     source_.check(!seen, "the header gives ", in_quotes(entry().name), " ", in_quotes(key_),
                   " twice");
-    const bool known = key_ == "dtype" || key_ == "shape" || key_ == "data_offsets";
-    source_.check(known, "the header gives ", in_quotes(entry().name), " the unknown field ",
-                  in_quotes(key_), "; known are dtype, shape and data_offsets");
+    seen = true;
+  }
+
+  void check_complete() {
+    const bool all = std::find(fields_.begin(), fields_.end(), false) == fields_.end();
+    source_.check(all && offsets_ == 2, "the header of ", in_quotes(entry().name),
+                  " lacks dtype, shape or data_offsets");
   }
 
   bool refuse(const char* what) {
@@ -124,6 +139,8 @@ class HeaderParser : public nlohmann::json_sax<Json> {
   SafetensorsHeader header_;
   std::unordered_set<std::string> names_;
   std::string key_;
+  std::array<bool, kFields.size()> fields_{};  // which of them the entry has had
+  size_t offsets_ = 0;                         // how many of the entry's two
   Place place_ = Place::kOutside;
 };
 

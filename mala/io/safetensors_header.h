@@ -1,6 +1,7 @@
 // The JSON header of a safetensors file, as its own small structure.
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 #include <string_view>
@@ -13,10 +14,9 @@ namespace mala::io {
 // One array as the header describes it; nothing has been compared with the file yet.
 struct HeaderEntry {
   std::string name;
-  std::string type;  // empty when the header does not say
+  std::string type;
   Shape shape;
-  std::vector<uint64_t> offsets;  // begin and end, from the first byte after the header
-  bool has_shape = false;
+  std::array<uint64_t, 2> offsets{};  // begin and end, from the first byte after the header
 };
 
 struct SafetensorsHeader {
@@ -25,7 +25,7 @@ struct SafetensorsHeader {
 };
 
 // Throws mala::Error for anything but {"name": {"dtype", "shape", "data_offsets"}, ...} with text
-// under "__metadata__"; also for a key that comes twice.
+// under "__metadata__"; also for an entry that lacks a field, and for a key that comes twice.
 SafetensorsHeader parse_safetensors_header(std::string_view json, const Source& source);
 
 }  // namespace mala::io

@@ -1,6 +1,7 @@
 // Writes safetensors: widest types first, so that every array is aligned for its type.
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <unordered_set>
 
 #include "mala/core/output_file.h"
 #include "mala/io/safetensors.h"
@@ -21,6 +22,9 @@ std::vector<const Array*> in_file_order(std::span<const Array> arrays) {
 }
 
 void check_array(const Array& array, const Source& source) {
+  check_name(array.name, source);
+  source.check(array.shape.size() <= kMostDims, in_quotes(array.name), " has ", array.shape.size(),
+               " dimensions, at most ", kMostDims, " are read; reshape it");
   const auto bytes = bytes_of(array.shape, array.type);
   source.check(bytes == array.bytes.size(), in_quotes(array.name), " is ", shape_text(array.shape),
                " of ", names_of(array.type).safetensors, " but has ", array.bytes.size(),
@@ -28,25 +32,36 @@ void check_array(const Array& array, const Source& source) {
   source.check(array.name != "__metadata__", "'__metadata__' cannot be the name of an array");
 }
 
+// JSON has only whole UTF-8: a name with other bytes would be written as another name.
+std::string json_text(const nlohmann::json& value, const Source& source) {
+  try {
+    return value.dump();
+  } catch (const nlohmann::json::type_error&) {
+    source.fail("a name or the metadata is not UTF-8; rename it");
+  }
+}
+
+// The text grows array by array: a JSON object that keeps its order looks through all its keys
+// whenever one is added.
 std::string header_of(const std::vector<const Array*>& order,
                       const std::map<std::string, std::string>& metadata, const Source& source) {
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
-  if (!metadata.empty()) header["__metadata__"] = metadata;
+  std::string text = "{";
+  if (!metadata.empty()) text += "\"__metadata__\":" + json_text(metadata, source);
+  std::unordered_set<std::string_view> names;
   uint64_t begin = 0;
   for (const Array* array : order) {
     check_array(*array, source);
-    header[array->name] = {{"dtype", names_of(array->type).safetensors},
-                           {"shape", array->shape},
-                           {"data_offsets", {begin, begin + array->bytes.size()}}};
-    begin += array->bytes.size();
+    source.check(names.insert(array->name).second, "two arrays have the name ",
+                 in_quotes(array->name), "; rename one");
+    const uint64_t end = begin + array->bytes.size();
+    const nlohmann::ordered_json facts{{"dtype", names_of(array->type).safetensors},
+                                       {"shape", array->shape},
+                                       {"data_offsets", {begin, end}}};
+    if (text.size() > 1) text += ',';
+    text += json_text(array->name, source) + ":" + facts.dump();
+    begin = end;
   }
-  source.check(header.size() == order.size() + (metadata.empty() ? 0 : 1),
-               "two arrays have one name; rename one");
-  // JSON has only whole UTF-8: a name with other bytes would be written as another name.
-  using nlohmann::ordered_json;
-  std::string text = header.dump(-1, ' ', false, ordered_json::error_handler_t::ignore);
-  source.check(text == header.dump(-1, ' ', false, ordered_json::error_handler_t::replace),
-               "a name or the metadata is not UTF-8; rename it");
+  text += '}';
   text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
   return text;
 }

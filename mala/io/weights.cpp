@@ -41,13 +41,20 @@ void sort_by_name(Weights& weights, const Source& source) {
                twice == weights.arrays.end() ? "" : ", " + in_quotes(twice->name));
 }
 
+void check_name(std::string_view name, const Source& source) {
+  source.check(name.size() <= kMostNameBytes, "has the name ", in_quotes(name), " of ", name.size(),
+               " bytes, at most ", kMostNameBytes, " are read; save it under a shorter one");
+}
+
 void strip_module_prefix(Weights& weights) {
   constexpr std::string_view kPrefix = "module.";
-  const auto has_prefix = [&](const Array& array) { return array.name.starts_with(kPrefix); };
-  while (!weights.arrays.empty() &&
-         std::all_of(weights.arrays.begin(), weights.arrays.end(), has_prefix)) {
-    for (Array& array : weights.arrays) array.name.erase(0, kPrefix.size());
+  size_t shared = weights.arrays.empty() ? 0 : std::string::npos;
+  for (const Array& array : weights.arrays) {
+    std::string_view rest = array.name;
+    while (rest.starts_with(kPrefix)) rest.remove_prefix(kPrefix.size());
+    shared = std::min(shared, array.name.size() - rest.size());
   }
+  for (Array& array : weights.arrays) array.name.erase(0, shared);
 }
 
 }  // namespace mala::io

@@ -40,10 +40,18 @@ std::optional<uint64_t> bytes_of(const Shape& shape, ElementType type);
 // "(64, 3, 3, 3)"
 std::string shape_text(const Shape& shape);
 
+// What no model needs more of; a hostile file could otherwise make every copy of a name long.
+inline constexpr size_t kMostDims = 64;  // as many as torch has
+inline constexpr size_t kMostNameBytes = 4096;
+
+// Throws when a name is longer.
+void check_name(std::string_view name, const Source& source);
+
 // Puts the arrays into order. Throws when two have one name.
 void sort_by_name(Weights& weights, const Source& source);
 
-// Takes "module." off the names, which a wrapper for several devices puts before all of them.
+// Takes "module." off the names, which a wrapper for several devices puts before all of them, as
+// many times as all of them have it.
 void strip_module_prefix(Weights& weights);
 
 }  // namespace mala::io

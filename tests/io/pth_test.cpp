@@ -33,6 +33,22 @@ std::vector<float> floats(const Array& array) {
   return values;
 }
 
+// What torch would make a tensor of.
+std::string tensor(const std::string& storage, const std::string& facts) {
+  return "ctorch._utils\n_rebuild_tensor_v2\n((U\7storage" + storage + "tQ" + facts + "\x89NtR";
+}
+
+std::string with_tensor(const std::string& storage, const std::string& facts,
+                        const std::string& bytes) {
+  return make_zip({{"f/data.pkl", "}U\1w" + tensor(storage, facts) + "s."}, {"f/data/0", bytes}});
+}
+
+const std::string kStorage =
+    "ctorch\nFloatStorage\nU\1"
+    "0U\3cpuK\4";
+const std::string kTensor = tensor(kStorage, "K\0K\4\x85K\1\x85"s);
+const std::string kFour(16, 'x');  // the bytes of its storage
+
 // tests/fuzz/make_corpus.py says what is in them.
 TEST(Pth, ReadsWhatTorchWrote) {
   const std::string file = made_by_torch("checkpoint.pth");
@@ -51,6 +67,26 @@ TEST(Pth, NamesWhatItSkips) {
   const Weights weights = parse(made_by_torch("plain.pth"));
   EXPECT_EQ(weights.arrays.size(), 1u);
   EXPECT_EQ(weights.skipped, std::vector<std::string>{"epoch"});
+}
+
+// Keys that are numbers or classes, however many, are one entry of the list.
+TEST(Pth, NamesKeysThatAreNoTextOnce) {
+  std::string entries;
+  for (int i = 0; i < 3; ++i) entries += "K\1Ncos\nsystem\nNU\1xN";
+  const std::string file =
+      make_zip({{"f/data.pkl", "}(" + entries + "U\1w" + kTensor + "u."}, {"f/data/0", kFour}});
+  const Weights weights = parse(file);
+  EXPECT_EQ(weights.arrays.size(), 1u);
+  EXPECT_EQ(weights.skipped, (std::vector<std::string>{"x", "(keys that are no text)"}));
+}
+
+TEST(Pth, RefusesLongKeys) {
+  const auto with_key = [](size_t bytes) {
+    const std::string key = "X" + little_endian(bytes, 4) + std::string(bytes, 'k');
+    return make_zip({{"f/data.pkl", "}(" + key + "NU\1w" + kTensor + "u."}, {"f/data/0", kFour}});
+  };
+  EXPECT_EQ(parse(with_key(4096)).skipped.size(), 1u);
+  EXPECT_TRUE(test::says(refused(with_key(4097)), "of 4097 bytes, at most 4096 are read"));
 }
 
 TEST(Pth, RefusesEveryTruncation) {
@@ -101,24 +137,22 @@ TEST(Pth, SaysWhatIsThereInPlaceOfWeights) {
                          "no averaged weights; it has 'w', 'epoch'"));
 }
 
-// A dictionary with one tensor, which torch would make of these facts.
-std::string with_tensor(const std::string& storage, const std::string& facts,
-                        const std::string& bytes) {
-  const std::string tensor =
-      "ctorch._utils\n_rebuild_tensor_v2\n((U\7storage" + storage + "tQ" + facts + "\x89NtR";
-  return make_zip({{"f/data.pkl", "}U\1w" + tensor + "s."}, {"f/data/0", bytes}});
-}
-
-const std::string kStorage =
-    "ctorch\nFloatStorage\nU\1"
-    "0U\3cpuK\4";
-
 TEST(Pth, SizesOfOneMayHaveAnyStride) {
   const float levels[] = {1, 2, 3, 4};
   const std::string bytes(reinterpret_cast<const char*>(levels), sizeof levels);
   const std::string facts = "K\0K\2K\1\x86K\2\x8a\x08\0\0\0\0\0\0\0\x7F\x86"s;
   const std::string file = with_tensor(kStorage, facts, bytes);
   EXPECT_EQ(floats(*parse(file).find("w")), (std::vector<float>{1, 3}));
+}
+
+TEST(Pth, RefusesMoreDimensionsThanTorchHas) {
+  const auto with_dims = [](int dims) {
+    std::string ones = "(";
+    for (int i = 0; i < dims; ++i) ones += "K\1";
+    return with_tensor(kStorage, "K\0"s + ones + "t" + ones + "t", kFour);
+  };
+  EXPECT_EQ(parse(with_dims(64)).find("w")->shape.size(), 64u);
+  EXPECT_TRUE(test::says(refused(with_dims(65)), "'w' has 65 dimensions, at most 64 are read"));
 }
 
 struct TensorLie {
@@ -129,7 +163,7 @@ struct TensorLie {
 class PthLies : public testing::TestWithParam<TensorLie> {};
 
 TEST_P(PthLies, AreRefused) {
-  const std::string file = with_tensor(GetParam().storage, GetParam().facts, std::string(16, 'x'));
+  const std::string file = with_tensor(GetParam().storage, GetParam().facts, kFour);
   EXPECT_TRUE(test::says(refused(file), GetParam().words));
 }
 

@@ -33,5 +33,15 @@ TEST(ReadWeights, NamesTheFile) {
                          "one copy of the weights"));
 }
 
+// Whoever called read_weights has not heard of the readers below it.
+TEST(ReadWeights, NamesItselfWhateverTheKind) {
+  const std::string cut = kSafetensors.substr(0, kSafetensors.size() - 1);
+  const std::string checkpoint = test::read_text(MALA_TEST_CORPUS "/pth/plain.pth");
+  for (const std::string& file : {cut, checkpoint.substr(0, 100), std::string("hello world")}) {
+    const auto read = [&] { parse_weights(bytes_of_text(file), "file"); };
+    EXPECT_TRUE(test::says(test::refusal(read), "[read_weights] file: "));
+  }
+}
+
 }  // namespace
 }  // namespace mala::io

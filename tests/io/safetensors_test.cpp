@@ -117,6 +117,12 @@ constexpr Lie kLies[] = {
     {R"({"a":{"dtype":"F32","shape":[[2]],"data_offsets":[0,8]}})", "a list at 'shape'"},
     {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"x":1}})", "unknown field 'x'"},
     {R"({"a":{"dtype":"F32","dtype":"F64","shape":[2],"data_offsets":[0,8]}})", "'dtype' twice"},
+    {R"({"a":{"dtype":"","dtype":"F32","shape":[2],"data_offsets":[0,8]}})", "'dtype' twice"},
+    {R"({"a":{"dtype":"F32","shape":[],"shape":[2],"data_offsets":[0,8]}})", "'shape' twice"},
+    {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[],"data_offsets":[0,8]}})",
+     "'data_offsets' twice"},
+    {R"({"a":{"dtype":"","shape":[2],"data_offsets":[0,8]}})", "the type ''"},
+    {R"({"a":{},"b":)", "'a' lacks dtype"},  // before the rest is read
     {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
      R"("a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
      "has 'a' twice"},
@@ -143,6 +149,19 @@ TEST(Safetensors, RefusesEndlessNestingAndDimensions) {
   std::string wide = R"({"a":{"shape":[1)";
   for (int i = 0; i < 64; ++i) wide += ",1";
   EXPECT_TRUE(test::says(test::refusal([&] { parse(safetensors(wide)); }), "more than 64"));
+}
+
+TEST(Safetensors, RefusesLongNames) {
+  const auto with_names = [](size_t array, size_t metadata) {
+    return safetensors(R"({"__metadata__":{")" + std::string(metadata, 'm') + R"(":"x"},")" +
+                       std::string(array, 'n') +
+                       R"(":{"dtype":"I8","shape":[0],"data_offsets":[0,0]}})");
+  };
+  EXPECT_EQ(parse(with_names(4096, 4096)).arrays.size(), 1u);
+  for (const std::string& file : {with_names(4097, 1), with_names(1, 4097)}) {
+    const std::string words = test::refusal([&] { parse(file); });
+    EXPECT_TRUE(test::says(words, "of 4097 bytes, at most 4096 are read"));
+  }
 }
 
 TEST(Safetensors, ReadsFromAFileThatIsGoneLater) {

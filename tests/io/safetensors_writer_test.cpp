@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "mala/io/safetensors.h"
+#include "tests/io/cpu_seconds.h"
 #include "tests/support/refusals.h"
 #include "tests/support/temporary_folder.h"
 
@@ -45,10 +46,26 @@ TEST(SafetensorsWriter, RefusesWhatWouldNotComeBack) {
   EXPECT_TRUE(test::says(words({array("a", kFloat32, {2}, 4)}), "but has 4 bytes"));
   EXPECT_TRUE(test::says(words({array("a", kInt8, {-1}, 0)}), "'a' is (-1)"));
   const Array once = array("a", kInt8, {1}, 1);
-  EXPECT_TRUE(test::says(words({once, once}), "two arrays have one name"));
+  EXPECT_TRUE(test::says(words({once, once}), "two arrays have the name 'a'"));
+  const Array wider = array("a", kInt16, {1}, 2), other = array("b", kInt8, {1}, 1);
+  EXPECT_TRUE(test::says(words({once, other, wider}), "two arrays have the name 'a'"));
+  EXPECT_TRUE(test::says(words({array(std::string(4097, 'n').c_str(), kInt8, {1}, 1)}), "4096"));
+  EXPECT_TRUE(test::says(words({array("a", kInt8, Shape(65, 1), 1)}), "65 dimensions"));
   EXPECT_TRUE(test::says(words({array("__metadata__", kInt8, {1}, 1)}), "cannot be the name"));
   EXPECT_TRUE(test::says(words({array("\xFF", kInt8, {1}, 1)}), "not UTF-8"));
+  const auto metadata = [&] { write_safetensors(folder.file("a"), {}, {{"key", "\xFF"}}); };
+  EXPECT_TRUE(test::says(test::refusal(metadata), "not UTF-8"));
   EXPECT_EQ(folder.count(), 0u);
+}
+
+// Looking through all names for each of them takes a time that grows with their square.
+TEST(SafetensorsWriter, TakesManyArrays) {
+  const test::TemporaryFolder folder;
+  std::vector<Array> arrays(150'000, array("", kInt8, {0}, 0));
+  for (size_t i = 0; i < arrays.size(); ++i) arrays[i].name = "array" + std::to_string(i);
+  const std::string path = folder.file("a.safetensors");
+  EXPECT_LT(test::cpu_seconds([&] { write_safetensors(path, arrays); }), test::kLinearSeconds);
+  EXPECT_EQ(read_safetensors(path).arrays.size(), arrays.size());
 }
 
 }  // namespace

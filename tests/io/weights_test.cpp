@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "tests/io/cpu_seconds.h"
 #include "tests/support/refusals.h"
 
 namespace mala::io {
@@ -71,6 +72,26 @@ TEST(Weights, StripsThePrefixThatAllShare) {
   Weights none;
   strip_module_prefix(none);
   EXPECT_TRUE(none.arrays.empty());
+  Weights unequal = named({"module.module.", "module.module.module.b"});
+  strip_module_prefix(unequal);
+  EXPECT_EQ(names_in(unequal), (std::vector<std::string>{"", "module.b"}));
+}
+
+// One step for each prefix would move the rest of the name each time.
+TEST(Weights, StripsLongNamesInOneStep) {
+  std::string name;
+  for (int i = 0; i < 1'000'000; ++i) name += "module.";
+  Weights weights = named({(name + "a").c_str()});
+  EXPECT_LT(test::cpu_seconds([&] { strip_module_prefix(weights); }), test::kLinearSeconds);
+  EXPECT_EQ(names_in(weights), std::vector<std::string>{"a"});
+}
+
+TEST(Weights, RefusesNamesOfMoreThanFourKilobytes) {
+  const Source source{"test", "file"};
+  check_name(std::string(4096, 'n'), source);
+  const auto check_long = [&] { check_name(std::string(4097, 'n'), source); };
+  const std::string words = test::refusal(check_long);
+  EXPECT_TRUE(test::says(words, "nnn...' of 4097 bytes, at most 4096 are read"));
 }
 
 }  // namespace
