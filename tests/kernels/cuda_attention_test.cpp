@@ -184,9 +184,9 @@ TYPED_TEST(GpuAttention, PackedSequences) {
 // The state is in the order that mala/kernels/attention.h documents, so that a backward on another
 // device could take it up; and a small scratch is refused before anything runs.
 TYPED_TEST(GpuAttention, RefusesASmallScratch) {
-  TypeParam element{};
-  const HeadsView<const TypeParam> x{&element, 1, 1, 5, 8, 0, 0, 0, 1};
-  const HeadsView<TypeParam> out = dense_heads(&element, 1, 1, 5, 8);
+  TypeParam elements[2][40] = {};
+  const HeadsView<const TypeParam> x = dense_heads(elements[0], 1, 1, 5, 8);
+  const HeadsView<TypeParam> out = dense_heads(elements[1], 1, 1, 5, 8);
   std::vector<float> state(attention_state_size(1, 1, 8, 8));
   std::vector<std::byte> scratch(8);
   try {
