@@ -1,6 +1,8 @@
 """Pictures of every kind, read by us and by Pillow."""
 
+import os
 import struct
+import subprocess
 import zlib
 
 import numpy as np
@@ -183,3 +185,24 @@ def test_bombs(reader):
     file = reader.folder / "b.jpg"
     file.write_bytes(jpeg)
     assert "65500 by 65500" in reader.refusal(file)
+
+
+def peak_megabytes(reader, file):
+    command = [os.environ["MALA_CONVERT_IMAGE"], file, reader.folder / "out.ppm"]
+    with subprocess.Popen(command) as program:
+        _, program.returncode, usage = os.wait4(program.pid, 0)
+    assert program.returncode == 0
+    return usage.ru_maxrss / 1024
+
+
+def test_bombs_beside_the_pixels(reader):
+    """Text, profiles and palettes that nothing here asks for unpack to 420 MB."""
+    file = reader.save(picture(), "a.png")
+    plain = file.read_bytes()
+    spread = zlib.compress(b"a" * 7_000_000, 9)
+    texts = [chunk(b"zTXt", b"k%d\0\0" % i + spread) for i in range(60)]
+    begin = plain.index(b"IDAT") - 4
+    bomb = reader.folder / "b.png"
+    bomb.write_bytes(plain[:begin] + b"".join(texts) + plain[begin:])
+    assert_close(reader.read(bomb), reader.read(file))
+    assert peak_megabytes(reader, bomb) < peak_megabytes(reader, file) + 100

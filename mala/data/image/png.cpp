@@ -10,6 +10,11 @@
 namespace mala::data {
 namespace {
 
+// Chunks that we do not ask for, and that may unpack from kilobytes to gigabytes: libpng would take
+// a thousand of eight megabytes each. Their names, each with its zero behind it.
+constexpr png_byte kUnread[] = "iCCP\0iTXt\0sPLT\0tEXt\0zTXt";
+constexpr int kUnreadCount = sizeof kUnread / 5;
+
 struct PngInput {
   Bytes bytes;
   size_t at = 0;
@@ -38,6 +43,7 @@ class PngDecoder {
     guard([&] {
       info_ = png_create_info_struct(png_);
       png_set_read_fn(png_, &input_, on_read);
+      png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, kUnread, kUnreadCount);
       png_read_info(png_, info_);
     });
   }
