@@ -30,11 +30,13 @@ void on_error(j_common_ptr info) {
   std::longjmp(errors.way_out, 1);
 }
 
-// libjpeg fills in grey for what it cannot read, and warns. Other warnings lose nothing.
+// libjpeg fills in grey for what it cannot read, and warns; so it does where a progression lacks a
+// scan, whose bits stay zero. Other warnings lose nothing.
 void on_message(j_common_ptr info, int level) {
   const int code = info->err->msg_code;
   const bool loses = code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER ||
-                     code == JWRN_HUFF_BAD_CODE || code == JWRN_MUST_RESYNC;
+                     code == JWRN_HUFF_BAD_CODE || code == JWRN_ARITH_BAD_CODE ||
+                     code == JWRN_BOGUS_PROGRESSION || code == JWRN_MUST_RESYNC;
   auto& errors = *static_cast<JpegErrors*>(info->client_data);
   if (level >= 0 || !loses || errors.lost_pixels) return;
   char text[JMSG_LENGTH_MAX];
