@@ -41,8 +41,8 @@ std::string_view known_kind(std::string_view text) {
 void check_size(Size size, const Source& source, DecodeLimits limits) {
   source.check(size.width > 0 && size.height > 0, "has no pixels: it is ", size.width, " by ",
                size.height);
-  source.check(size.width <= limits.max_pixels / size.height, "is ", size.width, " by ",
-               size.height, " pixels, more than the limit of ", limits.max_pixels,
+  source.check(has_up_to(size, limits.max_pixels), "is ", size.width, " by ", size.height,
+               " pixels, more than the limit of ", limits.max_pixels,
                " in all; make it smaller or raise max_pixels");
 }
 

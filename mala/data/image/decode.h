@@ -9,8 +9,10 @@
 namespace mala::data {
 
 struct DecodeLimits {
-  // A file of a few bytes may claim any size; 100 million pixels take 300 MB.
-  int64_t max_pixels = 100'000'000;
+  // A file of a few bytes may claim any size. A pixel takes three bytes, and more while it is read:
+  // six or, with CMYK, eight for a progressive JPEG, whose scans are summed up as numbers of two
+  // bytes; three again for a picture that is turned upright.
+  int64_t max_pixels = kMostPixels;
 };
 
 // The picture, upright as its EXIF orientation says. Grey, palette and CMYK become RGB, sixteen

@@ -15,6 +15,15 @@ struct Size {
   bool operator==(const Size&) const = default;
 };
 
+// Of a picture, unless a caller says otherwise: it takes 300 MB.
+inline constexpr int64_t kMostPixels = 100'000'000;
+
+// Whether both sides are at least 1, and there are no more than `most` pixels. Sides may be any
+// numbers.
+constexpr bool has_up_to(Size size, int64_t most) {
+  return size.width > 0 && size.height > 0 && size.width <= most / size.height;
+}
+
 struct Image {
   Size size;
   std::vector<uint8_t> pixels;  // (height, width, 3), row by row

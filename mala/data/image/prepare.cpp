@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "mala/core/error.h"
 
@@ -37,7 +38,13 @@ Size with_short_side(Size size, int64_t short_side) {
   const bool upright = size.width <= size.height;
   const int64_t shorter = std::min(size.width, size.height);
   const int64_t longer = std::max(size.width, size.height);
+  check(has_up_to({longer, short_side}, std::numeric_limits<int64_t>::max()), "with_short_side",
+        size.width, " by ", size.height, " to a side of ", short_side,
+        "; no picture has sides of that length");
   const int64_t other = short_side * longer / shorter;
+  check(short_side <= shorter || has_up_to({other, short_side}, kMostPixels), "with_short_side",
+        "a side of ", short_side, " makes the other ", other, ", more than the limit of ",
+        kMostPixels, " pixels in all; ask for a shorter one");
   return upright ? Size{short_side, other} : Size{other, short_side};
 }
 

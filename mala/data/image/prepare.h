@@ -8,7 +8,8 @@
 
 namespace mala::data {
 
-// Sides in the same proportion, the shorter one as asked, the longer rounded down.
+// Sides in the same proportion, the shorter one as asked, the longer rounded down. Throws
+// mala::Error when that is larger than the picture and than kMostPixels.
 Size with_short_side(Size size, int64_t short_side);
 
 // The middle of the picture. Throws mala::Error when it is smaller than that.

@@ -90,13 +90,23 @@ Image resize_height(const Image& image, int64_t height, Filter filter) {
   return out;
 }
 
+void check_sizes(Size from, Size size) {
+  check(from.width > 0 && from.height > 0 && size.width > 0 && size.height > 0, "resize", "from ",
+        from.width, " by ", from.height, " to ", size.width, " by ", size.height,
+        " pixels; every side must be at least 1");
+  const int64_t most = std::max(kMostPixels, from.width * from.height);
+  check(has_up_to(size, most), "resize", "to ", size.width, " by ", size.height,
+        " pixels, more than the limit of ", most, " in all; ask for fewer");
+  check(from.width == size.width || has_up_to({size.width, from.height}, most), "resize", "takes ",
+        size.width, " by ", from.height, " pixels on the way, more than the limit of ", most,
+        " in all; resize the height alone first");
+}
+
 }  // namespace
 
 Image resize(const Image& image, Size size, Filter filter) {
   const Size from = image.size;
-  check(from.width > 0 && from.height > 0 && size.width > 0 && size.height > 0, "resize", "from ",
-        from.width, " by ", from.height, " to ", size.width, " by ", size.height,
-        " pixels; every side must be at least 1");
+  check_sizes(from, size);
   if (from == size) return image;
   if (from.width == size.width) return resize_height(image, size.height, filter);
   const Image wide = resize_width(image, size.width, filter);

@@ -21,6 +21,26 @@ TEST(Prepare, ShortSideKeepsTheProportion) {
   EXPECT_TRUE(test::says(test::refusal([] { with_short_side({0, 3}, 5); }), "at least 1"));
 }
 
+TEST(Prepare, ShortSideRefusesResultsBeyondTheLimit) {
+  constexpr int64_t kHuge = int64_t{1} << 62;
+  EXPECT_EQ(with_short_side({10'000, 1}, 100), (Size{1'000'000, 100}));
+  EXPECT_EQ(with_short_side({20'000, 20'000}, 15'000), (Size{15'000, 15'000}));  // a smaller one
+  struct Case {
+    Size size;
+    int64_t short_side;
+  };
+  const Case larger[] = {{{10'001, 1}, 100}, {{1, 10'001}, 100}, {{1, 1}, 10'001}};
+  for (const auto& [size, side] : larger) {
+    const auto run = [size = size, side = side] { with_short_side(size, side); };
+    EXPECT_TRUE(test::says(test::refusal(run), "more than the limit of 100000000 pixels"));
+  }
+  const Case unheard_of[] = {{{3, 2}, kHuge}, {{kHuge, kHuge}, 256}};
+  for (const auto& [size, side] : unheard_of) {
+    const auto run = [size = size, side = side] { with_short_side(size, side); };
+    EXPECT_TRUE(test::says(test::refusal(run), "no picture has sides of that length"));
+  }
+}
+
 // torchvision rounds half margins to the even number: of 3 to 2, of 1 to 0, of 5 to 2.
 TEST(Prepare, CropsTheMiddle) {
   const Image image = numbered({7, 6});

@@ -70,5 +70,18 @@ TEST(Resize, RefusesSidesOfNothing) {
   EXPECT_TRUE(test::says(test::refusal([&] { resize(Image(), {2, 2}); }), "from 0 by 0"));
 }
 
+// Also where the result is small but the rows on the way to it are not, and where the number of
+// pixels has no number.
+TEST(Resize, RefusesResultsBeyondTheLimit) {
+  constexpr int64_t kHuge = int64_t{1} << 62;
+  const Image image({2, 2}), tall({1, 20'000});
+  for (const Size size : {Size{100'000'001, 1}, Size{10'001, 10'000}, Size{kHuge, kHuge}}) {
+    const auto run = [&] { resize(image, size); };
+    EXPECT_TRUE(test::says(test::refusal(run), "more than the limit of 100000000"));
+  }
+  const auto on_the_way = [&] { resize(tall, {10'000, 2}); };
+  EXPECT_TRUE(test::says(test::refusal(on_the_way), "10000 by 20000 pixels on the way"));
+}
+
 }  // namespace
 }  // namespace mala::data
