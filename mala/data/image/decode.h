@@ -17,8 +17,9 @@ struct DecodeLimits {
 
 // The picture, upright as its EXIF orientation says. Grey, palette and CMYK become RGB, sixteen
 // bits become eight, alpha is dropped, of several frames the first is taken: what Pillow's
-// exif_transpose and convert("RGB") give. The kind is told by the contents. Throws mala::Error
-// that names the file when it is broken, cut short, too large or of another kind.
+// exif_transpose and convert("RGB") give, but for grey of sixteen bits, which Pillow cuts off at
+// 255. The kind is told by the contents. Throws mala::Error that names the file when it is broken,
+// cut short, too large or of another kind.
 Image read_image(const std::string& path, DecodeLimits limits = {});
 
 // The same for a file in memory; messages call it `name`.
