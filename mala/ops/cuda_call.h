@@ -14,7 +14,7 @@ void check_gpu_type(const char* where, const at::Tensor& x);
 // The cudaStream_t that torch works on now, on the device of `x`.
 void* current_stream(const at::Tensor& x);
 
-// " with tokens such as (sizes) of a type on a device": what errors of the device itself lack.
+// Sizes, type and device of the call's tokens, which errors of the device itself lack.
 std::string circumstances(const at::Tensor& x);
 
 // Checks the call and calls run(T*, stream) for the type of `x`, with its device as the current

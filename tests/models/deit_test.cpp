@@ -7,15 +7,10 @@
 #include <vector>
 
 #include "mala/core/error.h"
+#include "tests/models/count_parameters.h"
 
 namespace mala::models {
 namespace {
-
-int64_t count_parameters(const torch::nn::Module& model) {
-  int64_t count = 0;
-  for (const Tensor& parameter : model.parameters()) count += parameter.numel();
-  return count;
-}
 
 TEST(Deit, HasThePublishedNumberOfParameters) {
   EXPECT_EQ(count_parameters(*Deit(deit_config("deit_t"))), 5'717'416);

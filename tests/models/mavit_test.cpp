@@ -11,14 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "tests/models/count_parameters.h"
+
 namespace mala::models {
 namespace {
-
-int64_t count_parameters(const torch::nn::Module& model) {
-  int64_t count = 0;
-  for (const Tensor& parameter : model.parameters()) count += parameter.numel();
-  return count;
-}
 
 TEST(Mavit, HasThePublishedNumberOfParameters) {
   const std::map<std::string, int64_t> published{{"mavit_t", 16'449'128},

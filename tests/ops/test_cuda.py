@@ -14,6 +14,12 @@ GIB = 2**30
 FLOAT_TOLERANCE = 5e-5
 # A few roundings of bfloat16.
 NARROW_TOLERANCE = 2e-2
+# float16 has eight times the digits of bfloat16.
+TOLERANCES = {
+    torch.float: FLOAT_TOLERANCE,
+    torch.bfloat16: NARROW_TOLERANCE,
+    torch.float16: NARROW_TOLERANCE / 8,
+}
 
 
 def tokens(dtype=torch.float, requires_grad=True, batch=2):
@@ -50,8 +56,7 @@ def test_equals_the_cpu(gpu, dtype):
     on_cpu = [x.detach().cpu().requires_grad_() for x in inputs]
     with torch.device("cpu"):
         expected = [x.to("cuda") for x in both(on_cpu, norm="balanced")]
-    tolerance = FLOAT_TOLERANCE if dtype == torch.float else NARROW_TOLERANCE
-    assert_near(both(inputs, norm="balanced"), expected, tolerance)
+    assert_near(both(inputs, norm="balanced"), expected, TOLERANCES[dtype])
 
 
 def test_every_run_has_the_same_bits(gpu):

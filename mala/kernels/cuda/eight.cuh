@@ -10,7 +10,6 @@ namespace mala::gpu {
 
 template <int kCount>
 struct Some {
-  static constexpr int kSize = kCount;
   float x[kCount];
 };
 using Four = Some<4>;

@@ -12,7 +12,7 @@ namespace mala::gpu {
 struct RowWeights {
   float product, product_slope;
   float mean, mean_slope;
-  float gain, shift;
+  float gain;
 };
 
 template <typename T>
@@ -22,8 +22,7 @@ __device__ __forceinline__ RowWeights row_weights(const Call<T>& call, float c, 
                      .product_slope = c * terms.gain_slope,
                      .mean = 1.0f,
                      .mean_slope = 0.0f,
-                     .gain = terms.gain,
-                     .shift = terms.shift};
+                     .gain = terms.gain};
   if (call.centred()) return weights;
   weights.mean = fmaf(terms.gain, r, -terms.shift);
   weights.mean_slope = fmaf(terms.gain_slope, r, -terms.shift_slope);
