@@ -6,7 +6,6 @@
 namespace mala::ops {
 namespace {
 
-constexpr const char* kCausal = "attention with causal=False";
 constexpr const char* kHalves = "attention with all tokens on one device";
 
 // `x` is the first tensor of the call, `instead` what GPUs do have.
@@ -18,11 +17,6 @@ typename Call::Result refuse(const Call& call, const Tensor& x, const char* inst
                               ".cpu() on them, or use ", instead);
 }
 
-ChunkOutputs chunk(const ChunkCall& call) { return refuse(call, call.tokens.q, kCausal); }
-ChunkGradients chunk_backward(const ChunkBackwardCall& call) {
-  return refuse(call, call.forward.tokens.q, kCausal);
-}
-Tensor step(const StepCall& call) { return refuse(call, call.q, kCausal); }
 Tensor keys(const KeysCall& call) { return refuse(call, call.k, kHalves); }
 KeysGradients keys_backward(const KeysBackwardCall& call) {
   return refuse(call, call.forward.k, kHalves);
@@ -35,9 +29,6 @@ QueriesGradients queries_backward(const QueriesBackwardCall& call) {
 }  // namespace
 
 TORCH_LIBRARY_IMPL(mala, CUDA, m) {
-  implement<chunk>(m);
-  implement<chunk_backward>(m);
-  implement<step>(m);
   implement<keys>(m);
   implement<keys_backward>(m);
   implement<queries>(m);

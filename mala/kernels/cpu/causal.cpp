@@ -64,12 +64,14 @@ class CausalCall {
     sum_parts();
     for_each_part([&](const Part& part, int64_t worker) {
       const int64_t slot = start_part(part, worker);
+      const bool wants_sums = is_last(part) && !after.sums.empty();
       kernels_.forward({.keys = keys(part),
                         .queries = queries(part),
                         .out = members(out, part.unit),
-                        .sums = space_.sums_in(slot)},
+                        .sums = space_.sums_in(slot),
+                        .wants_sums = wants_sums},
                        space_.tiles_of(worker));
-      if (is_last(part) && !after.sums.empty()) {
+      if (wants_sums) {
         write_sums(space_.sums_in(slot), count_after(plan_.sequence(part.unit)), centre(part.unit),
                    plan_.layout, after.sums.data() + part.unit * state_size());
       }

@@ -78,7 +78,7 @@ class CausalForwardPass {
   CausalForwardPass(const CausalForward<T>& task, const CausalTiles<T>& tiles)
       : task_(task),
         tiles_(tiles),
-        keys_(task.keys, task.sums, tiles),
+        keys_(task.keys, task.sums, task.wants_sums, tiles),
         walk_(task.queries.queries) {}
 
   void run() {

@@ -75,13 +75,14 @@ struct CausalQueries {
   }
 };
 
-// sums, those before the span, become those after it; writes out.
+// Writes out; sums, those before the span, become those after it where they are wanted.
 template <typename T>
 struct CausalForward {
   CausalKeys<T> keys;
   CausalQueries<T> queries;
   Members<void> out;
   double* sums;  // StateLayout
+  bool wants_sums;
 };
 
 // With which weight a token enters the gradients of the four sums.
@@ -91,8 +92,8 @@ struct TokenWeights {
 };
 
 // The forward sweep of the backward: as CausalForward, but writes dq, dlocal, dgate and the
-// weights of the tokens. Where `gradients` is given, what the span adds to the gradient of the
-// sums.
+// weights of the tokens, and leaves nothing of use in the sums. Where `gradients` is given, what
+// the span adds to the gradient of the sums.
 template <typename T>
 struct CausalQueryGradients {
   CausalKeys<T> keys;

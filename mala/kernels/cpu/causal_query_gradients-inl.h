@@ -21,7 +21,7 @@ class CausalQueryGradientPass {
   CausalQueryGradientPass(const CausalQueryGradients<T>& task, const CausalTiles<T>& tiles)
       : task_(task),
         tiles_(tiles),
-        keys_(task.keys, task.sums, tiles),
+        keys_(task.keys, task.sums, false, tiles),
         layout_(keys_.layout()),
         walk_(task.queries.queries),
         size_dim_{0, layout_.dim_pad(), 0},

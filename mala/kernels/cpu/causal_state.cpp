@@ -27,14 +27,15 @@ void move_centre(const T* from, const T* to, int64_t count, const StateLayout& l
   auto at = [](const T* centre, int64_t j) {
     return centre ? static_cast<double>(centre[j]) : 0.0;
   };
+  alignas(64) double shift[kMostPad];
+  for (int64_t j = 0; j < layout.value_dim; ++j) shift[j] = at(to, j) - at(from, j);
   for (int64_t i = 0; i < layout.dim; ++i) {
     const double key = sums[layout.rotated_keys() + i];
     double* row = sums + layout.products() + i * layout.value_pad();
-    for (int64_t j = 0; j < layout.value_dim; ++j) row[j] -= key * (at(to, j) - at(from, j));
+    for (int64_t j = 0; j < layout.value_dim; ++j) row[j] -= key * shift[j];
   }
-  for (int64_t j = 0; j < layout.value_dim; ++j) {
-    sums[layout.values() + j] -= static_cast<double>(count) * (at(to, j) - at(from, j));
-  }
+  double* values = sums + layout.values();
+  for (int64_t j = 0; j < layout.value_dim; ++j) values[j] -= static_cast<double>(count) * shift[j];
 }
 
 template <typename T>

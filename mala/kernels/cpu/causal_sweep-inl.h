@@ -152,12 +152,14 @@ HWY_INLINE void prefix_rows(Rows<const T> rows, int64_t count, const T* start, i
 template <typename T>
 class KeySweep {
  public:
-  KeySweep(const CausalKeys<T>& task, double* sums, const CausalTiles<T>& tiles)
+  // Nothing reads the last block's share of the sums unless those after it are wanted.
+  KeySweep(const CausalKeys<T>& task, double* sums, bool wants_sums, const CausalTiles<T>& tiles)
       : task_(task),
         tiles_(tiles),
         layout_{task.keys.x.cols, task.values.cols},
         centre_(task.centre ? tiles.centre : nullptr, layout_, sums),
         sums_(sums, layout_.size(), tiles),
+        wants_sums_(wants_sums),
         walk_(task.keys) {
     start_centre();
     sums_.start_group();
@@ -198,6 +200,7 @@ class KeySweep {
   }
 
   HWY_INLINE void end_block(Span block, bool last, Prefetch& meanwhile) {
+    if (last && !wants_sums_) return;
     T* group = sums_.group();
     if (begins_text(block)) centre_first_values(block);
     add_rows(rotated, {count, layout_.dim_pad(), 0}, group + layout_.rotated_keys());
@@ -239,6 +242,7 @@ class KeySweep {
     for (int64_t j = 0; j < layout_.value_dim; ++j) {
       tiles_.centre[j] += sum[j] / static_cast<T>(count);
     }
+    centre_.is_mean_of(count);
     values = stage_centred(task_.values, {block.first, count}, centre(), tiles_.values);
   }
 
@@ -261,6 +265,7 @@ class KeySweep {
   StateLayout layout_;
   MovingCentre<T> centre_;
   RunningSums<T> sums_;
+  bool wants_sums_;
   RotationWalk<T> walk_;
 };
 

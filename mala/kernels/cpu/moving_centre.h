@@ -22,6 +22,9 @@ class MovingCentre {
   const T* get() const { return centre_; }
   bool is_old(int64_t keys) const { return centre_ && keys >= 2 * keys_; }
 
+  // For one who has put the centre there himself, before anything was summed about it.
+  void is_mean_of(int64_t keys) { keys_ = keys; }
+
   // To the mean of all keys, whose sums stand in double.
   void move_to_mean(int64_t keys) {
     if (!centre_ || keys == 0) return;

@@ -18,6 +18,12 @@ struct Sequence {
   int64_t q_width = 0, k_width = 0;                // of its image, for RoPE in a grid
   int64_t q_parts = 0, k_parts = 0;                // of one head
   int64_t q_parts_before = 0, k_parts_before = 0;  // of one head of all sequences before it
+  int64_t earlier = 0;                             // keys before the first, of a causal call
+};
+
+// With which weight a token of a causal call enters the gradients of the four sums.
+struct SweepWeights {
+  float product = 0.0f, plain = 0.0f, rotated = 0.0f, mean = 0.0f;
 };
 
 // cos and sin of a position come from one table, or, where that would be long, from two small ones
@@ -83,6 +89,14 @@ struct Call {
   float* parts;         // sums of each part of the keys, or of the queries of all heads
   float* gradient;      // of the state, of each unit
   std::byte* operands;  // of each unit, where they do not fit into shared memory
+
+  // Of causal calls. Per part and unit: the sums before it, about the mean value before it, which
+  // stands in place of the values; and the gradient of the sums after it.
+  float *prefixes, *suffixes;
+  SweepWeights* token_weights;  // sequence after sequence, of each its heads after each other
+  const double *state_before, *state_gradient_after;
+  double *state_after, *state_gradient_before;
+  int64_t* counts_after;
 
   MALA_INLINE Sequence sequence(int64_t index) const {
     if (table) return table[index];

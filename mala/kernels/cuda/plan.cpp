@@ -62,22 +62,6 @@ double turns_per_position(Rope::Kind kind, int pair, int64_t dim) {
   return std::pow(10000.0, -exponent) / (2 * std::numbers::pi);
 }
 
-// The last ones are kept: they cost more than a launch.
-void fill_frequencies(Rope::Kind kind, int pairs, int64_t dim, double* to) {
-  struct Kept {
-    Rope::Kind kind = Rope::Kind::kNone;
-    int64_t dim = 0;
-    double values[TurnTables::kMaxPairs];
-  };
-  thread_local Kept kept;
-  if (kept.kind != kind || kept.dim != dim) {
-    for (int i = 0; i < pairs; ++i) kept.values[i] = turns_per_position(kind, i, dim);
-    kept.kind = kind;
-    kept.dim = dim;
-  }
-  std::copy_n(kept.values, pairs, to);
-}
-
 template <typename T>
 Sequence sequence_at(const AttentionInputs<T>& inputs, const AttentionOptions& options, size_t i) {
   const Lengths& lengths = inputs.lengths;
@@ -114,12 +98,29 @@ bool has_vectors(const HeadsView<T>& view) {
 
 }  // namespace
 
+// The last ones are kept: they cost more than a launch.
+void fill_frequencies(Rope::Kind kind, int pairs, int64_t dim, double* to) {
+  struct Kept {
+    Rope::Kind kind = Rope::Kind::kNone;
+    int64_t dim = 0;
+    double values[TurnTables::kMaxPairs];
+  };
+  thread_local Kept kept;
+  if (kept.kind != kind || kept.dim != dim) {
+    for (int i = 0; i < pairs; ++i) kept.values[i] = turns_per_position(kind, i, dim);
+    kept.kind = kind;
+    kept.dim = dim;
+  }
+  std::copy_n(kept.values, pairs, to);
+}
+
 template <typename T>
 Plan<T>::Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options,
-              Direction direction, int multiprocessors, std::span<std::byte> scratch) {
+              Direction direction, int multiprocessors, std::span<std::byte> scratch,
+              const Text* text) {
   call.inputs = inputs;
   call.rule = options.rule;
-  call.norm = norm_of(options, false);
+  call.norm = norm_of(options, text != nullptr);
   call.feature = options.feature;
   call.key_mean = options.key_mean;
   const int64_t dim = inputs.q.dim, value_dim = inputs.v.dim;
@@ -136,8 +137,13 @@ Plan<T>::Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options,
   call.vectors.v = has_vectors(inputs.v);
   call.vectors.local = has_vectors(inputs.local);
   call.vectors.gate = has_vectors(inputs.gate);
-  find_sequences(inputs, options);
-  find_parts(direction, multiprocessors);
+  find_sequences(inputs, options, text);
+  if (text) {
+    choose_sweep_tokens(multiprocessors);
+  } else {
+    choose_part_tokens(direction, multiprocessors);
+  }
+  find_parts();
 
   Arena arena(scratch);
   call.table = arena.take<Sequence>(static_cast<int64_t>(sequences_.size()));
@@ -148,38 +154,81 @@ Plan<T>::Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options,
   } else {
     place_turns(options.k_rope, call.k_turning, keys_, arena);
   }
+  if (text) {
+    place_sweeps(direction, arena);
+  } else {
+    place_sums(arena);
+  }
+  scratch_bytes = arena.bytes_needed();
+}
+
+template <typename T>
+void Plan<T>::place_sums(Arena& arena) {
   const int64_t size = call.layout.size();
   const int64_t slots = std::max(last_key_slot_ * call.kv_heads, last_query_slot_ * call.heads);
   call.parts = arena.take<float>(slots * size);
   call.gradient = arena.take<float>(units() * size);
   call.operands = arena.take<std::byte>(operand_bytes());
-  scratch_bytes = arena.bytes_needed();
 }
 
 template <typename T>
-void Plan<T>::find_sequences(const AttentionInputs<T>& inputs, const AttentionOptions& options) {
+void Plan<T>::place_sweeps(Direction direction, Arena& arena) {
+  const int64_t size = call.layout.size();
+  const bool backward = direction == Direction::kBackward;
+  const int64_t key_slots = last_key_slot_ * call.kv_heads;
+  const int64_t query_slots = backward ? last_query_slot_ * call.heads : 0;
+  call.parts = arena.take<float>(std::max(key_slots, query_slots) * size);
+  call.prefixes = arena.take<float>(last_query_slot_ * call.kv_heads * size);
+  if (!backward) return;
+  call.suffixes = arena.take<float>(last_query_slot_ * call.kv_heads * size);
+  call.token_weights =
+      arena.take<SweepWeights>(call.inputs.q.batch * call.inputs.q.tokens * call.heads);
+}
+
+template <typename T>
+void Plan<T>::find_sequences(const AttentionInputs<T>& inputs, const AttentionOptions& options,
+                             const Text* text) {
   const Lengths& lengths = inputs.lengths;
   const size_t count = lengths.q_offsets.empty() ? static_cast<size_t>(inputs.q.batch)
                                                  : lengths.q_offsets.size() - 1;
   call.sequences = static_cast<int64_t>(count);
   call.alike = sequence_at(inputs, options, 0);
-  if (!all_alike(lengths)) {
-    for (size_t i = 0; i < count; ++i) sequences_.push_back(sequence_at(inputs, options, i));
+  const bool has_counts = text && !text->counts.empty();
+  if (!all_alike(lengths) || has_counts) {
+    for (size_t i = 0; i < count; ++i) {
+      sequences_.push_back(sequence_at(inputs, options, i));
+      if (has_counts) sequences_.back().earlier = text->counts[i];
+    }
   }
   for (size_t i = 0; i < count; ++i) {
     const Sequence& one = sequences_.empty() ? call.alike : sequences_[i];
-    queries_.add(one.q_count, one.q_width);
-    keys_.add(one.k_count, one.k_width);
+    queries_.add(one.q_count, one.q_width, one.earlier);
+    keys_.add(one.k_count, one.k_width, one.earlier);
   }
 }
 
 template <typename T>
-void Plan<T>::find_parts(Direction direction, int multiprocessors) {
+void Plan<T>::choose_part_tokens(Direction direction, int multiprocessors) {
   const PassSizes sizes = pass_sizes<T>(padded, direction);
   call.q_part_tokens = part_tokens(queries_, call.heads, sizes.queries.tokens,
                                    sizes.queries.blocks * multiprocessors);
   call.k_part_tokens =
       part_tokens(keys_, call.kv_heads, sizes.keys.tokens, sizes.keys.blocks * multiprocessors);
+}
+
+// Short parts fill the device; what a part needs besides its tokens is as much as some 60 of them.
+template <typename T>
+void Plan<T>::choose_sweep_tokens(int multiprocessors) {
+  constexpr int64_t kLeast = 128, kMost = 512;
+  const bool runs = padded <= 128;
+  const int64_t wanted = part_tokens(queries_, call.heads, kTileTokens, 6 * multiprocessors);
+  const int64_t least = std::max<int64_t>(kLeast, divide_up(queries_.longest, kMostParts));
+  const int64_t tokens = runs ? std::clamp(wanted, least, std::max(kMost, least)) : kTileTokens;
+  call.q_part_tokens = call.k_part_tokens = divide_up(tokens, kTileTokens) * kTileTokens;
+}
+
+template <typename T>
+void Plan<T>::find_parts() {
   most_query_parts = divide_up(queries_.longest, call.q_part_tokens);
   most_key_parts = divide_up(keys_.longest, call.k_part_tokens);
   auto split = [&](Sequence& one) {
@@ -236,8 +285,8 @@ void Plan<T>::place_turns(const Rope& rope, Turning& turning, const Side& side, 
     fill_frequencies(rope.kind, turning.axis_pairs, call.layout.dim,
                      &turning == &call.k_turning ? turns_.k_frequencies : turns_.q_frequencies);
   }
-  const int64_t last = turning.offset + side.longest - 1;
-  const int64_t first_row = is_grid ? turning.offset / side.most_width : turning.offset;
+  const int64_t first = turning.offset + side.first, last = turning.offset + side.last;
+  const int64_t first_row = is_grid ? first / side.most_width : first;
   const int64_t rows = (is_grid ? last / side.least_width : last) - first_row + 1;
   const int64_t columns = is_grid ? std::min(side.most_width - 1, last) + 1 : 0;
   constexpr int64_t kMostEntries = (int64_t{1} << 31) - 1;  // that kernels count

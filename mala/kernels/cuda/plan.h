@@ -39,9 +39,12 @@ class Arena {
 struct Side {
   int64_t longest = 0, total = 0;
   int64_t least_width = 0, most_width = 0;
+  int64_t first = 0, last = 0;  // positions, before a rope's own offset
 
-  void add(int64_t tokens, int64_t width) {
+  void add(int64_t tokens, int64_t width, int64_t earlier) {
     least_width = total == 0 ? width : std::min(least_width, width);
+    first = total == 0 ? earlier : std::min(first, earlier);
+    last = std::max(last, earlier + tokens - 1);
     longest = std::max(longest, tokens);
     total += tokens;
     most_width = std::max(most_width, width);
@@ -49,12 +52,20 @@ struct Side {
   bool operator==(const Side&) const = default;
 };
 
+// How far each pair turns from one position to the next on an axis, in whole turns.
+void fill_frequencies(Rope::Kind kind, int pairs, int64_t dim, double* to);
+
 enum class Direction { kForward, kBackward };
+
+// Of a causal call: the keys before each sequence; empty where all begin here.
+struct Text {
+  std::span<const int64_t> counts;
+};
 
 template <typename T>
 struct Plan {
   Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options, Direction direction,
-       int multiprocessors, std::span<std::byte> scratch);
+       int multiprocessors, std::span<std::byte> scratch, const Text* text = nullptr);
 
   // Launches what the passes read besides tensors: the table of sequences, the turns.
   void launch_tables(Launcher& on) const;
@@ -76,8 +87,13 @@ struct Plan {
   int64_t scratch_bytes = 0;
 
  private:
-  void find_sequences(const AttentionInputs<T>& inputs, const AttentionOptions& options);
-  void find_parts(Direction direction, int multiprocessors);
+  void find_sequences(const AttentionInputs<T>& inputs, const AttentionOptions& options,
+                      const Text* text);
+  void choose_part_tokens(Direction direction, int multiprocessors);
+  void choose_sweep_tokens(int multiprocessors);
+  void find_parts();
+  void place_sums(Arena& arena);
+  void place_sweeps(Direction direction, Arena& arena);
   struct TurnRows {
     int64_t first, step, rows, columns;
   };

@@ -76,6 +76,12 @@ constexpr BlocksAtOnce blocks_at_once(int padded) {
 template <typename T, int kDim>
 constexpr BlocksAtOnce kLeastBlocks = kFine<T> ? BlocksAtOnce{1, 1, 1, 1} : blocks_at_once(kDim);
 
+// Causal sweeps go by tiles of so many tokens. A head's matrix runs along with them in shared
+// memory; where it is too large, parts are single tiles, and nothing has to run.
+constexpr int kTileTokens = 64;
+template <int kDim>
+constexpr bool kRunsInShared = kDim <= 128;
+
 // The sizes that are compiled, smallest first. Heads of 96 are common in bfloat16 alone.
 template <typename T>
 constexpr int padded_dim(int64_t dim) {

@@ -127,7 +127,7 @@ struct SpotWriter {
 
   __device__ __forceinline__ SpotWriter(const Turning& by, const Task& task, int64_t width)
       : turning(by),
-        walk(by, task.first + threadIdx.x, width, kTokens),
+        walk(by, task.sequence.earlier + task.first + threadIdx.x, width, kTokens),
         left(static_cast<int>(task.end - task.first - threadIdx.x)) {}
 
   __device__ __forceinline__ void write(Spot* to) {

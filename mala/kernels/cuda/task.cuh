@@ -45,6 +45,7 @@ struct Kind {
 struct Task {
   Sequence sequence;
   int64_t head = 0;            // of this side
+  int64_t kv_head = 0;         // of keys and values
   int64_t unit = 0;            // the state it goes with
   int64_t first = 0, end = 0;  // tokens of the sequence
   int64_t slot = 0;            // where its sums go
@@ -57,12 +58,13 @@ __device__ __forceinline__ Task key_task(const Call<T>& call) {
   const int64_t index = blockIdx.x / heads, head = blockIdx.x % heads;
   const Sequence sequence = call.sequence(index);
   const int64_t first = min(blockIdx.y * call.k_part_tokens, sequence.k_count);
-  return {sequence,
-          head,
-          static_cast<int64_t>(blockIdx.x),
-          first,
-          min(first + call.k_part_tokens, sequence.k_count),
-          sequence.k_parts_before * call.kv_heads + head * sequence.k_parts + blockIdx.y};
+  return {.sequence = sequence,
+          .head = head,
+          .kv_head = head,
+          .unit = static_cast<int64_t>(blockIdx.x),
+          .first = first,
+          .end = min(first + call.k_part_tokens, sequence.k_count),
+          .slot = sequence.k_parts_before * call.kv_heads + head * sequence.k_parts + blockIdx.y};
 }
 
 template <typename T>
@@ -73,12 +75,13 @@ __device__ __forceinline__ Task query_task(const Call<T>& call) {
   const unsigned head = blockIdx.x % heads;
   const Sequence sequence = call.sequence(index);
   const int64_t first = min(blockIdx.y * call.q_part_tokens, sequence.q_count);
-  return {sequence,
-          head,
-          index * call.kv_heads + head / group,
-          first,
-          min(first + call.q_part_tokens, sequence.q_count),
-          sequence.q_parts_before * call.heads + head * sequence.q_parts + blockIdx.y};
+  return {.sequence = sequence,
+          .head = head,
+          .kv_head = head / group,
+          .unit = index * call.kv_heads + head / group,
+          .first = first,
+          .end = min(first + call.q_part_tokens, sequence.q_count),
+          .slot = sequence.q_parts_before * call.heads + head * sequence.q_parts + blockIdx.y};
 }
 
 template <class Kind, typename T>
@@ -105,7 +108,9 @@ struct LaneTokens {
   // `row` is the lane's first of the first tile.
   __device__ __forceinline__ LaneTokens(const Turning& turning, const Task& task, int64_t width,
                                         int row, int step)
-      : first(task.first + row), end(task.end), walk(turning, first + walked(), width, step) {
+      : first(task.first + row),
+        end(task.end),
+        walk(turning, task.sequence.earlier + first + walked(), width, step) {
     mine = walk.spot(turning, first + walked() < end);
   }
 

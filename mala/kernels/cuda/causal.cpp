@@ -1,0 +1,180 @@
+// Forward: sums of parts, scanned to those before each, then all sweeps side by side. Backward: the
+// same for dq, then back over the parts for dk and dv.
+#include "mala/kernels/cuda/causal.h"
+
+#include <algorithm>
+
+#include "mala/kernels/causal_checks.h"
+#include "mala/kernels/cuda/launch_causal.h"
+#include "mala/kernels/cuda/plan.h"
+#include "mala/kernels/cuda/shape.h"
+#include "mala/kernels/cuda/step.h"
+
+namespace mala::gpu {
+namespace {
+
+// Packed keys lie as the queries do.
+template <typename T>
+AttentionInputs<T> with_key_offsets(AttentionInputs<T> tokens) {
+  if (tokens.lengths.k_offsets.empty()) tokens.lengths.k_offsets = tokens.lengths.q_offsets;
+  return tokens;
+}
+
+template <typename T>
+class CausalCall {
+ public:
+  CausalCall(const CausalInputs<T>& inputs, const AttentionOptions& options, Direction direction,
+             Launcher& on, std::span<std::byte> scratch)
+      : on_(on),
+        text_{inputs.before.counts},
+        plan_(with_key_offsets(inputs.tokens), options, direction, on.multiprocessors(), scratch,
+              &text_),
+        call_(plan_.call) {
+    if (!inputs.before.sums.empty()) call_.state_before = inputs.before.sums.data();
+  }
+
+  int64_t scratch_bytes() const { return plan_.scratch_bytes; }
+
+  void forward(HeadsView<T> out, const CausalStateAfter& after) {
+    plan_.set_tensors(out);
+    if (!after.sums.empty()) call_.state_after = after.sums.data();
+    if (!after.counts.empty()) call_.counts_after = after.counts.data();
+    plan_.launch_tables(on_);
+    find_prefixes(call_.state_after != nullptr);
+    launch_causal_forward(on_, call_, plan_.padded, plan_.query_grid());
+  }
+
+  void backward(const CausalOutputGradients<T>& from, const CausalInputGradients<T>& to) {
+    plan_.set_tensors(from.out, to.tokens);
+    if (!from.after.empty()) call_.state_gradient_after = from.after.data();
+    if (!to.before.empty()) call_.state_gradient_before = to.before.data();
+    plan_.launch_tables(on_);
+    if (!call_.inputs.lengths.key_counts.empty()) launch_clear_uncounted(on_, call_);
+    find_prefixes(false);
+    if (call_.inputs.gate.data) find_gate_gradient();
+    launch_causal_query_gradients(on_, call_, plan_.padded, plan_.query_grid());
+    find_suffixes();
+    const PassGrid grid{plan_.units(), plan_.most_query_parts, 1};
+    launch_causal_key_gradients(on_, call_, plan_.padded, grid);
+  }
+
+ private:
+  bool is_split() const { return plan_.most_query_parts > 1; }
+
+  // A single part needs no sums of its own, unless the state after it is wanted.
+  void find_prefixes(bool wants_state) {
+    Call<T> call = call_;
+    if (is_split() || wants_state) {
+      PassGrid keys = plan_.key_grid();
+      keys.chunks = chunks();
+      launch_sum_keys(on_, call, plan_.padded, keys);
+    } else {
+      call.parts = nullptr;
+    }
+    launch_scan_keys(on_, call);
+  }
+  void find_suffixes() {
+    Call<T> call = call_;
+    if (is_split() || call.state_gradient_before) {
+      launch_causal_sum_queries(on_, call, plan_.padded, plan_.query_grid());
+    } else {
+      call.parts = nullptr;
+    }
+    launch_scan_queries(on_, call);
+  }
+
+  // (attention + local) * dout: the forward, with another gate.
+  void find_gate_gradient() {
+    Call<T> call = call_;
+    call.inputs.gate = call.out_gradient;
+    call.vectors.gate = call.vectors.out_gradient;
+    call.out = call.gradients.gate;
+    call.vectors.out = call.vectors.d_gate;
+    launch_causal_forward(on_, call, plan_.padded, plan_.query_grid());
+  }
+
+  int64_t chunks() const {
+    const int64_t chunk =
+        with_dim<T>(plan_.padded, [](auto dim) -> int64_t { return SumShape<T, dim()>::kChunk; });
+    return divide_up(call_.layout.value_dim, chunk);
+  }
+
+  Launcher& on_;
+  Text text_;
+  Plan<T> plan_;
+  Call<T>& call_;
+};
+
+template <typename T>
+int64_t scratch_bytes(const CausalInputs<T>& inputs, const AttentionOptions& options,
+                      Direction direction) {
+  Launcher on(nullptr);
+  return CausalCall<T>(inputs, options, direction, on, {}).scratch_bytes();
+}
+
+constexpr const char* kAdvice = "ask for the scratch bytes with the same device current";
+
+}  // namespace
+
+template <typename T>
+int64_t causal_forward_scratch_bytes(const CausalInputs<T>& inputs,
+                                     const AttentionOptions& options) {
+  check_causal_inputs("causal_forward_scratch_bytes", inputs, options);
+  return scratch_bytes(inputs, options, Direction::kForward);
+}
+
+template <typename T>
+int64_t causal_backward_scratch_bytes(const CausalInputs<T>& inputs,
+                                      const AttentionOptions& options) {
+  check_causal_inputs("causal_backward_scratch_bytes", inputs, options);
+  return scratch_bytes(inputs, options, Direction::kBackward);
+}
+
+template <typename T>
+void causal_forward(const CausalInputs<T>& inputs, const AttentionOptions& options,
+                    HeadsView<T> out, const CausalStateAfter& after, std::span<std::byte> scratch,
+                    void* stream) {
+  constexpr const char* kWhere = "causal_forward";
+  check_causal_inputs(kWhere, inputs, options);
+  Launcher on(stream);
+  CausalCall<T> call(inputs, options, Direction::kForward, on, scratch);
+  check_causal_forward(kWhere, inputs, out, after, {scratch, call.scratch_bytes(), kAdvice});
+  call.forward(out, after);
+}
+
+template <typename T>
+void causal_backward(const CausalInputs<T>& inputs, const AttentionOptions& options,
+                     const CausalOutputGradients<T>& from, const CausalInputGradients<T>& to,
+                     std::span<std::byte> scratch, void* stream) {
+  constexpr const char* kWhere = "causal_backward";
+  check_causal_inputs(kWhere, inputs, options);
+  Launcher on(stream);
+  CausalCall<T> call(inputs, options, Direction::kBackward, on, scratch);
+  check_causal_backward(kWhere, inputs, from, to, {scratch, call.scratch_bytes(), kAdvice});
+  call.backward(from, to);
+}
+
+template <typename T>
+void causal_step(const AttentionInputs<T>& token, const AttentionOptions& options, HeadsView<T> out,
+                 const CausalStateAfter& state, void* stream) {
+  check_causal_step("causal_step", token, options, out, state);
+  Launcher on(stream);
+  launch_step(on, StepCall<T>(token, options, out, state));
+}
+
+#define MALA_INSTANTIATE(T)                                                                        \
+  template int64_t causal_forward_scratch_bytes(const CausalInputs<T>&, const AttentionOptions&);  \
+  template int64_t causal_backward_scratch_bytes(const CausalInputs<T>&, const AttentionOptions&); \
+  template void causal_forward(const CausalInputs<T>&, const AttentionOptions&, HeadsView<T>,      \
+                               const CausalStateAfter&, std::span<std::byte>, void*);              \
+  template void causal_backward(const CausalInputs<T>&, const AttentionOptions&,                   \
+                                const CausalOutputGradients<T>&, const CausalInputGradients<T>&,   \
+                                std::span<std::byte>, void*);                                      \
+  template void causal_step(const AttentionInputs<T>&, const AttentionOptions&, HeadsView<T>,      \
+                            const CausalStateAfter&, void*)
+MALA_INSTANTIATE(float);
+MALA_INSTANTIATE(BFloat16);
+MALA_INSTANTIATE(Float16);
+#undef MALA_INSTANTIATE
+
+}  // namespace mala::gpu

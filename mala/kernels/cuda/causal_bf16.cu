@@ -1,0 +1,11 @@
+// The sweeps of the causal form for BFloat16 tensors.
+#include "mala/kernels/cuda/launch_causal.cuh"
+
+namespace mala::gpu {
+
+template void launch_causal_forward(Launcher&, const Call<BFloat16>&, int, const PassGrid&);
+template void launch_causal_query_gradients(Launcher&, const Call<BFloat16>&, int, const PassGrid&);
+template void launch_causal_sum_queries(Launcher&, const Call<BFloat16>&, int, const PassGrid&);
+template void launch_causal_key_gradients(Launcher&, const Call<BFloat16>&, int, const PassGrid&);
+
+}  // namespace mala::gpu

@@ -1,0 +1,454 @@
+// The second sweep of the causal backward, from the last tile to the first: queries go into the
+// gradients of the sums, and each tile's keys see the gradients after it and the queries within it,
+// from their own on.
+#pragma once
+
+#include "mala/kernels/cuda/causal_query_gradients.cuh"
+
+namespace mala::gpu {
+
+// The queries of a tile after they turn, before, by their weights, which become the sums from each
+// on; and the gradients of their outputs. Weights of the tile's tokens.
+template <int kDim>
+struct QueryTiles {
+  FloatTile<kDim> rotated, sums, gradients;
+  float *product, *plain, *rotated_key, *mean;
+
+  template <typename T>
+  __device__ __forceinline__ explicit QueryTiles(const SweepMemory<T, kDim>& memory)
+      : rotated(memory.tile(0)),
+        sums(memory.tile(1)),
+        gradients(memory.tile(2)),
+        product(memory.numbers(0)),
+        plain(memory.numbers(1)),
+        rotated_key(memory.numbers(2)),
+        mean(memory.numbers(3)) {}
+};
+
+// Fills the tiles with the tokens of one query head.
+template <typename T, int kDim, class Kind>
+struct CausalQueryStage {
+  const Call<T>& call;
+  const Task& task;  // whose head is the query head
+  QueryTiles<kDim> tiles;
+  RawRows<T, kDim> q;
+  TailGradient<T, kDim> gradient;
+  const SweepWeights* weights;
+
+  __device__ __forceinline__ CausalQueryStage(const Call<T>& of, const Task& part,
+                                              const QueryTiles<kDim>& to,
+                                              const SweepMemory<T, kDim>& memory)
+      : call(of),
+        task(part),
+        tiles(to),
+        q(memory.raw(0, query_rows<Kind>(of.inputs.q, part, of.vectors.q), of.layout.dim)),
+        gradient{memory.raw(1, query_rows<Kind>(of.out_gradient, part, of.vectors.out_gradient),
+                            of.layout.value_dim),
+                 query_rows<Kind>(of.inputs.gate, part, of.vectors.gate)},
+        weights(weights_of(of, part.sequence, part.head)) {}
+
+  __device__ __forceinline__ void ask_for(int64_t first) const {
+    q.ask_for(first, task.end);
+    gradient.out_gradient.ask_for(first, task.end);
+    commit_copies();
+  }
+
+  // Where kAdds, the weighted queries are added to those of other heads.
+  template <bool kAdds>
+  __device__ __forceinline__ void stage_sums(int64_t first) const {
+    for_each_eight(first, [&](int row, int64_t token, bool exists, int column, const Spot&) {
+      Eight x{};
+      if (kAdds) x = tiles.sums.eight(row, column);
+      if (exists && column < call.layout.dim) {
+        add_scaled(x, weights[token].plain, phi_of(row, token, column));
+      }
+      tiles.sums.set_eight(row, column, x);
+    });
+  }
+  __device__ __forceinline__ void stage(int64_t first) const {
+    if (threadIdx.x < kTileTokens) {
+      const int64_t token = first + threadIdx.x;
+      const SweepWeights w = token < task.end ? weights[token] : SweepWeights{};
+      tiles.product[threadIdx.x] = w.product;
+      tiles.plain[threadIdx.x] = w.plain;
+      tiles.rotated_key[threadIdx.x] = w.rotated;
+      tiles.mean[threadIdx.x] = w.mean;
+    }
+    for_each_eight(first, [&](int row, int64_t token, bool exists, int column, const Spot& spot) {
+      Eight x{};
+      if (exists && column < call.layout.dim) {
+        const Turns<Kind::kHow, 8> by(call.q_turning, spot, column);
+        x = as_operands<T>(rotated<false>(phi_of(row, token, column), call.q_turning, by));
+      }
+      tiles.rotated.set_eight(row, column, x);
+      const bool wanted = exists && column < call.layout.value_dim;
+      tiles.gradients.set_eight(row, column,
+                                as_operands<T>(gradient.read(row, token, wanted, column)));
+    });
+  }
+
+ private:
+  __device__ __forceinline__ Eight phi_of(int row, int64_t token, int column) const {
+    return features<T>(Kind::feature(call), q.eight(row, token, true, column));
+  }
+  template <class Body>
+  __device__ __forceinline__ void for_each_eight(int64_t first, Body body) const {
+    const SweepLane lane;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = lane.row() + 8 * half;
+      const int64_t token = first + row;
+      const bool exists = token < task.end;
+      const Spot spot = spot_at<Kind>(call.q_turning, task.sequence.earlier + token,
+                                      task.sequence.q_width, exists);
+#pragma unroll
+      for (int block = 0; block < 2; ++block) {
+        body(row, token, exists, lane.column(block), spot);
+      }
+    }
+  }
+};
+
+// Gradients of the sums over keys, those after a tile; that of rotated keys for values about the
+// part's centre, which adds the products' gradient times the centre. What the tile's own queries
+// add waits until it is done.
+template <int kDim>
+struct GradientState {
+  float *keys, *rotated_keys, *values, *centre, *next_rotated_keys, *next_values;
+
+  template <typename T>
+  __device__ __forceinline__ explicit GradientState(const SweepMemory<T, kDim>& memory)
+      : keys(memory.vector(0)),
+        rotated_keys(memory.vector(1)),
+        values(memory.vector(2)),
+        centre(memory.vector(3)),
+        next_rotated_keys(memory.vector(4)),
+        next_values(memory.vector(5)) {}
+
+  // From what a scan left, or zeros where `from` is null.
+  __device__ __forceinline__ void start(const StateLayout& layout, const float* from,
+                                        const float* about) const {
+    for (int i = threadIdx.x; i < kDim; i += blockDim.x) {
+      const bool is_key = from && i < layout.dim, is_value = from && i < layout.value_dim;
+      keys[i] = is_key ? from[layout.keys() + i] : 0.0f;
+      next_rotated_keys[i] = rotated_keys[i] = is_key ? from[layout.rotated_keys() + i] : 0.0f;
+      next_values[i] = values[i] = is_value ? from[layout.values() + i] : 0.0f;
+      centre[i] = i < layout.value_dim ? about[layout.values() + i] : 0.0f;
+    }
+    __syncthreads();
+  }
+  // What add_dots does, for a matrix that no one holds.
+  __device__ __forceinline__ void add_centre(const StateLayout& layout, const float* matrix) const {
+    for (int i = threadIdx.x; i < layout.dim; i += blockDim.x) {
+      for (int j = 0; j < layout.value_dim; ++j) {
+        rotated_keys[i] = fmaf(matrix[i * layout.value_dim + j], centre[j], rotated_keys[i]);
+      }
+    }
+    __syncthreads();
+  }
+  __device__ __forceinline__ void begin() const {
+    for (int i = threadIdx.x; i < kDim; i += blockDim.x) next_rotated_keys[i] = rotated_keys[i];
+    __syncthreads();
+  }
+  __device__ __forceinline__ void take_next() const {
+    for (int i = threadIdx.x; i < kDim; i += blockDim.x) {
+      rotated_keys[i] = next_rotated_keys[i];
+      values[i] = next_values[i];
+    }
+  }
+  __device__ __forceinline__ void add(const QueryTiles<kDim>& tiles) const {
+    sum_columns(tiles.rotated, tiles.rotated_key, next_rotated_keys);
+    sum_columns(tiles.gradients, tiles.mean, next_values);
+  }
+};
+
+// scores = weight * scores + base of each token from the row's own on.
+template <typename T>
+__device__ __forceinline__ void weigh_later(Scores<T>& scores, int row, int half, int first,
+                                            const float* weight, const float* base) {
+  const SweepLane lane;
+  for_each_half(first, kTileEights, [&](int n) {
+#pragma unroll
+    for (int odd = 0; odd < 2; ++odd) {
+      const int token = 8 * n + token_of_column(2 * lane.t + odd);
+      float& score = scores.at(n, half, odd);
+      score = token >= row ? fmaf(weight[token], score, base[token]) : 0.0f;
+    }
+  });
+}
+
+// dk and dv of this lane's two keys of a tile.
+template <typename T, int kDim, class Kind>
+struct CausalKeyRows {
+  const Call<T>& call;
+  const Task& task;
+  QueryTiles<kDim> queries;
+  GradientState<kDim> state;
+  SweepMatrix<kDim> matrix;
+  RawRows<T, kDim> k, v;
+  Rows<T> d_key, d_value;
+  SweepRows<T> by_key = {}, by_value = {};  // of rotated keys, and of values
+
+  __device__ __forceinline__ void ask_for(int64_t first) const {
+    k.ask_for(first, end());
+    v.ask_for(first, end());
+    commit_copies();
+  }
+
+  // Of the queries of one head; where kFirst, also of those after the tile.
+  template <bool kFirst>
+  __device__ __forceinline__ void add_queries(int64_t first_token) {
+    const SweepLane lane;
+    const int first = 2 * lane.row_warp;  // no earlier tokens
+    Scores<T> scores;
+#pragma unroll 1
+    for (int block = 0; block * kBlockCols < static_cast<int>(call.layout.dim); ++block) {
+      const int column = block * kBlockCols + 8 * lane.t;
+      const LeftBlock<T> left(turned_key(first_token, 0, column),
+                              turned_key(first_token, 1, column), false);
+      scores.add(left, queries.rotated, block, first, kTileEights);
+      if constexpr (kFirst) by_value.add(left, matrix, block);
+    }
+    weigh(scores, first, queries.mean);
+    by_value.add(scores, queries.gradients, first, kTileEights);
+    scores = {};
+#pragma unroll 1
+    for (int block = 0; block * kBlockCols < static_cast<int>(call.layout.value_dim); ++block) {
+      const int column = block * kBlockCols + 8 * lane.t;
+      const LeftBlock<T> left(value(first_token, 0, column), value(first_token, 1, column), false);
+      scores.add(left, queries.gradients, block, first, kTileEights);
+      if constexpr (kFirst) by_key.add_transposed(left, matrix, block);
+    }
+    weigh(scores, first, queries.rotated_key);
+    by_key.add(scores, queries.rotated, first, kTileEights);
+  }
+
+  __device__ __forceinline__ void write(int64_t first_token) {
+    const SweepLane lane;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int64_t token = first_token + lane.row() + 8 * half;
+      if (token >= end()) continue;
+#pragma unroll
+      for (int block = 0; block < 2; ++block) {
+        const int column = lane.column(block);
+        write_value(token, half, block, column);
+        write_key(token, half, block, column);
+      }
+    }
+    by_key = {};
+    by_value = {};
+  }
+
+ private:
+  __device__ __forceinline__ int64_t end() const { return min(task.end, task.sequence.k_count); }
+
+  __device__ __forceinline__ Spot spot(int64_t token) const {
+    return spot_at<Kind>(call.k_turning, task.sequence.earlier + token, task.sequence.k_width,
+                         token < end());
+  }
+  __device__ __forceinline__ Eight turned_key(int64_t first, int half, int column) const {
+    const SweepLane lane;
+    const int row = lane.row() + 8 * half;
+    const int64_t token = first + row;
+    if (token >= end() || column >= call.layout.dim) return {};
+    const Turns<Kind::kHow, 8> by(call.k_turning, spot(token), column);
+    return rotated<false>(features<T>(Kind::feature(call), k.eight(row, token, true, column)),
+                          call.k_turning, by);
+  }
+  __device__ __forceinline__ Eight value(int64_t first, int half, int column) const {
+    const SweepLane lane;
+    const int row = lane.row() + 8 * half;
+    const int64_t token = first + row;
+    if (token >= end() || column >= call.layout.value_dim) return {};
+    Eight x = v.eight(row, token, true, column);
+    add_scaled(x, -1.0f, eight_of(state.centre, column));
+    return x;
+  }
+  __device__ __forceinline__ void weigh(Scores<T>& scores, int first, const float* base) const {
+    const SweepLane lane;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      weigh_later(scores, lane.row() + 8 * half, half, first, queries.product, base);
+    }
+  }
+
+  __device__ __forceinline__ void write_value(int64_t token, int half, int block,
+                                              int column) const {
+    if (column >= call.layout.value_dim) return;
+    Eight x = by_value.eight(half, block);
+    add_scaled(x, 1.0f, eight_of(state.values, column));
+    write_eight(row_of(d_value, token, true), column, x);
+  }
+  __device__ __forceinline__ void write_key(int64_t token, int half, int block, int column) const {
+    if (column >= call.layout.dim) return;
+    const SweepLane lane;
+    Eight x = by_key.eight(half, block);
+    add_scaled(x, 1.0f, eight_of(state.rotated_keys, column));
+    const Turns<Kind::kHow, 8> by(call.k_turning, spot(token), column);
+    x = rotated<true>(x, call.k_turning, by);
+    const int row = lane.row() + 8 * half;
+    add_scaled(x, 1.0f, queries.sums.eight(row, column));
+    const Eight phi = features<T>(Kind::feature(call), k.eight(row, token, true, column));
+    write_eight(row_of(d_key, token, true), column, times_slope(Kind::feature(call), phi, x));
+  }
+};
+
+// The task of a member of the group that shares the keys of a task.
+template <typename T>
+__device__ __forceinline__ Task member_task(const Call<T>& call, Task task, int member) {
+  task.head = task.head * call.group + member;
+  task.end = min((blockIdx.y + 1) * call.q_part_tokens, task.sequence.q_count);
+  return task;
+}
+
+// Block (head of keys, part), of the tokens of queries.
+template <typename T>
+__device__ __forceinline__ Task swept_key_task(const Call<T>& call) {
+  const unsigned heads = static_cast<unsigned>(call.kv_heads);
+  const int64_t index = blockIdx.x / heads, head = blockIdx.x % heads;
+  const Sequence sequence = call.sequence(index);
+  const int64_t first = min(blockIdx.y * call.q_part_tokens, sequence.q_count);
+  return {.sequence = sequence,
+          .head = head,
+          .kv_head = head,
+          .unit = static_cast<int64_t>(blockIdx.x),
+          .first = first,
+          .end = min(first + call.q_part_tokens, sequence.q_count)};
+}
+
+// Grid (heads of keys, parts).
+template <typename T, int kDim, class Kind>
+__global__ void __launch_bounds__(SweepShape<kDim>::kThreads, kSweepBlocks<kDim>)
+    causal_key_gradients_kernel(const __grid_constant__ Call<T> call) {
+  constexpr bool kRuns = kRunsInShared<kDim>;
+  extern __shared__ __align__(128) std::byte shared[];
+  const SweepMemory<T, kDim> memory{shared};
+  wait_for_previous();
+  let_next_begin();
+  const Task task = swept_key_task(call);
+  if (task.first == task.end) return;
+  const QueryTiles<kDim> tiles(memory);
+  const GradientState<kDim> state(memory);
+  const float* after = suffix_of(call, task);
+  state.start(call.layout, after, prefix_of(call, task));
+  RunningMatrix<T, kDim, kRuns ? kDim / 64 : 1> matrix;
+  if constexpr (kRuns) {
+    matrix.load(after, call.layout);
+    matrix.store(memory.matrix());
+    matrix.add_dots(state.centre, 1.0f, state.rotated_keys);
+  } else {
+    state.add_centre(call.layout, after);
+  }
+  state.begin();
+  CausalKeyRows<T, kDim, Kind> rows{
+      call,
+      task,
+      tiles,
+      state,
+      sweep_matrix(memory, after, call.layout),
+      memory.raw(2, key_rows<Kind>(call.inputs.k, task, call.vectors.k), call.layout.dim),
+      memory.raw(3, key_rows<Kind>(call.inputs.v, task, call.vectors.v), call.layout.value_dim),
+      key_rows<Kind>(call.gradients.k, task, call.vectors.d_key),
+      key_rows<Kind>(call.gradients.v, task, call.vectors.d_value)};
+  const int group = static_cast<int>(call.group);
+  const int64_t last = task.first + (task.end - task.first - 1) / kTileTokens * kTileTokens;
+  auto stage_of = [&](const Task& queries) {
+    return CausalQueryStage<T, kDim, Kind>(call, queries, tiles, memory);
+  };
+  rows.ask_for(last);
+  for (int64_t first = last; first >= task.first; first -= kTileTokens) {
+    for (int member = 0; member < group; ++member) {
+      const Task queries = member_task(call, task, member);
+      const auto stage = stage_of(queries);
+      stage.ask_for(first);
+      wait_copies<0>();  // lanes read what they asked for themselves
+      if (member == 0) {
+        stage.template stage_sums<false>(first);
+      } else {
+        stage.template stage_sums<true>(first);
+      }
+    }
+    for (int member = 0; member < group; ++member) {
+      const Task queries = member_task(call, task, member);
+      const auto stage = stage_of(queries);
+      if (group > 1) {
+        __syncthreads();
+        stage.ask_for(first);
+        wait_copies<0>();
+      }
+      stage.stage(first);
+      __syncthreads();
+      if (member == 0) {
+        sum_rows_up<false>(tiles.sums, state.keys);
+        rows.template add_queries<true>(first);
+      } else {
+        rows.template add_queries<false>(first);
+      }
+      if constexpr (kRuns) matrix.add(tiles.rotated, tiles.gradients, tiles.product);
+      state.add(tiles);
+    }
+    __syncthreads();
+    rows.write(first);
+    __syncthreads();
+    rows.ask_for(first - kTileTokens);
+    if constexpr (kRuns) matrix.store(memory.matrix());
+    state.take_next();
+    __syncthreads();
+  }
+}
+
+// Grid (heads of queries, parts): what the queries of a part add to the gradients of the sums.
+template <typename T, int kDim, class Kind>
+__global__ void __launch_bounds__(SweepShape<kDim>::kThreads, kSweepBlocks<kDim>)
+    causal_sum_queries_kernel(const __grid_constant__ Call<T> call) {
+  constexpr bool kRuns = kRunsInShared<kDim>;
+  extern __shared__ __align__(128) std::byte shared[];
+  const SweepMemory<T, kDim> memory{shared};
+  wait_for_previous();
+  let_next_begin();
+  const Task task = query_task(call);
+  if (task.first == task.end) return;
+  const QueryTiles<kDim> tiles(memory);
+  const GradientState<kDim> state(memory);
+  state.start(call.layout, nullptr, prefix_of(call, task));
+  const CausalQueryStage<T, kDim, Kind> stage(call, task, tiles, memory);
+  stage.ask_for(task.first);
+  float* to = call.parts + task.slot * call.layout.size();
+  RunningMatrix<T, kDim, kRuns ? kDim / 64 : 1> matrix;
+  for (int64_t first = task.first; first < task.end; first += kTileTokens) {
+    wait_copies<0>();
+    stage.template stage_sums<false>(first);
+    stage.stage(first);
+    stage.ask_for(first + kTileTokens);
+    __syncthreads();
+    if constexpr (kRuns) {
+      matrix.add(tiles.rotated, tiles.gradients, tiles.product);
+    } else {  // the part's only tile
+#pragma unroll 1
+      for (int row_tile = 0; row_tile < kDim / 64; ++row_tile) {
+        RunningMatrix<T, kDim, 1> some;
+        some.first = row_tile;
+        some.add(tiles.rotated, tiles.gradients, tiles.product);
+        some.add_dots(state.centre, -1.0f, state.next_rotated_keys);
+        some.write(to, call.layout);
+      }
+    }
+    sum_columns(tiles.sums, nullptr, state.keys);
+    state.add(tiles);
+    __syncthreads();
+  }
+  if constexpr (kRuns) {
+    matrix.add_dots(state.centre, -1.0f, state.next_rotated_keys);
+    matrix.write(to, call.layout);
+  }
+  for (int i = threadIdx.x; i < kDim; i += blockDim.x) {
+    if (i < call.layout.dim) {
+      to[call.layout.keys() + i] = state.keys[i];
+      to[call.layout.rotated_keys() + i] = state.next_rotated_keys[i];
+    }
+    if (i < call.layout.value_dim) to[call.layout.values() + i] = state.next_values[i];
+  }
+}
+
+}  // namespace mala::gpu

@@ -1,0 +1,307 @@
+// What a causal sweep knows of keys: the sums before a tile, and the keys and values within it.
+#pragma once
+
+#include "mala/kernels/cuda/causal_tile.cuh"
+
+namespace mala::gpu {
+
+template <int kDim>
+constexpr int kSweepBlocks = kDim <= 64 ? 2 : 1;
+
+// Shared memory of a sweep: vectors, numbers of the tile's tokens, three tiles, the head's matrix
+// where it runs along, and tokens as they came.
+template <typename T, int kDim>
+struct SweepMemory {
+  static constexpr int kVectors = 6, kNumbers = 8;
+  static constexpr int kVectorBytes = (kVectors * kDim + kNumbers * kTileTokens) * 4;
+  static constexpr int kTileBytes = FloatTile<kDim>::bytes(kTileTokens);
+  static constexpr int kMatrixBytes = kRunsInShared<kDim> ? FloatTile<kDim>::bytes(kDim) : 0;
+  static constexpr int kFixedBytes = kVectorBytes + 3 * kTileBytes + kMatrixBytes;
+  static constexpr int kRawBytes = RawRows<T, kDim>::kBytes, kRawTiles = kDim <= 64 ? 4 : 3;
+  static constexpr int kBytes = kFixedBytes + kRawTiles * kRawBytes;
+  static_assert(kBytes <= kSharedBytes);
+
+  std::byte* memory;
+
+  __device__ float* vector(int index) const {
+    return reinterpret_cast<float*>(memory) + index * kDim;
+  }
+  // One for each token of the tile.
+  __device__ float* numbers(int index) const { return vector(kVectors) + index * kTileTokens; }
+  __device__ FloatTile<kDim> tile(int index) const {
+    return {reinterpret_cast<float*>(memory + kVectorBytes + index * kTileBytes)};
+  }
+  __device__ HeadMatrix<kDim> matrix() const { return {tile(3)}; }
+  // The columns of a head are as many as `cols`.
+  __device__ RawRows<T, kDim> raw(int index, const Rows<const T>& rows, int64_t cols) const {
+    auto* data = reinterpret_cast<T*>(memory + kFixedBytes + index * kRawBytes);
+    return {rows, {data}, static_cast<int>(cols), index < kRawTiles && rows.vectors && rows.data};
+  }
+};
+
+template <int kDim>
+using SweepMatrix = std::conditional_t<kRunsInShared<kDim>, HeadMatrix<kDim>, GlobalMatrix>;
+
+// In shared memory, or where a scan left it.
+template <typename T, int kDim>
+__device__ __forceinline__ SweepMatrix<kDim> sweep_matrix(const SweepMemory<T, kDim>& memory,
+                                                          const float* global,
+                                                          const StateLayout& layout) {
+  if constexpr (kRunsInShared<kDim>) {
+    return memory.matrix();
+  } else {
+    return {global, layout};
+  }
+}
+
+// Vectors of kDim floats in shared memory, padded with zeros: sums over the keys before a tile. The
+// values are taken about a centre, the mean of those before the part: what they have in common does
+// not enter the products.
+template <int kDim>
+struct KeyState {
+  float *keys, *rotated_keys, *values, *centre;
+
+  template <typename T>
+  __device__ __forceinline__ explicit KeyState(const SweepMemory<T, kDim>& memory)
+      : keys(memory.vector(0)),
+        rotated_keys(memory.vector(1)),
+        values(memory.vector(2)),
+        centre(memory.vector(3)) {}
+};
+
+// Of each query head's part: what the scan left for its head of keys.
+template <typename T>
+__device__ __forceinline__ const float* prefix_of(const Call<T>& call, const Task& task) {
+  const Sequence& sequence = task.sequence;
+  const int64_t slot =
+      sequence.q_parts_before * call.kv_heads + task.kv_head * sequence.q_parts + blockIdx.y;
+  return call.prefixes + slot * call.layout.size();
+}
+
+// Likewise the gradient of the sums after a part.
+template <typename T>
+__device__ __forceinline__ const float* suffix_of(const Call<T>& call, const Task& task) {
+  return call.suffixes + (prefix_of(call, task) - call.prefixes);
+}
+
+// The weights of a head's tokens.
+template <typename T>
+__device__ __forceinline__ SweepWeights* weights_of(const Call<T>& call, const Sequence& sequence,
+                                                    int64_t head) {
+  const int64_t before = sequence.batch * call.inputs.q.tokens + sequence.q_first;
+  return call.token_weights + before * call.heads + head * sequence.q_count;
+}
+
+template <typename T, int kDim>
+__device__ __forceinline__ void start_state(const Call<T>& call, const Task& task,
+                                            const KeyState<kDim>& to) {
+  const float* from = prefix_of(call, task);
+  const StateLayout& layout = call.layout;
+  for (int i = threadIdx.x; i < kDim; i += blockDim.x) {
+    to.keys[i] = i < layout.dim ? from[layout.keys() + i] : 0.0f;
+    to.rotated_keys[i] = i < layout.dim ? from[layout.rotated_keys() + i] : 0.0f;
+    to.centre[i] = i < layout.value_dim ? from[layout.values() + i] : 0.0f;
+    to.values[i] = 0.0f;  // about their own mean
+  }
+  __syncthreads();
+}
+
+// The keys of a tile after they turn; before, which become the sums up to each; and the values.
+template <int kDim>
+struct KeyTiles {
+  FloatTile<kDim> rotated, prefixes, values;
+};
+
+// Fills the tiles: each warp its rows, and of their columns those of its column warp.
+template <typename T, int kDim, class Kind>
+struct CausalKeys {
+  const Call<T>& call;
+  const Task& task;
+  KeyTiles<kDim> tiles;
+  KeyState<kDim> state;
+  RawRows<T, kDim> k, v;
+  int64_t end;  // of the keys that count
+
+  __device__ __forceinline__ CausalKeys(const Call<T>& of, const Task& part,
+                                        const KeyTiles<kDim>& to, const KeyState<kDim>& about,
+                                        const SweepMemory<T, kDim>& memory)
+      : call(of),
+        task(part),
+        tiles(to),
+        state(about),
+        k(memory.raw(0, rows(of.inputs.k, part, of.vectors.k), of.layout.dim)),
+        v(memory.raw(1, rows(of.inputs.v, part, of.vectors.v), of.layout.value_dim)),
+        end(min(part.end, part.sequence.k_count)) {
+    ask_for(part.first);
+  }
+
+  __device__ __forceinline__ void ask_for(int64_t first) const {
+    k.ask_for(first, end);
+    v.ask_for(first, end);
+    commit_copies();
+  }
+
+  // Eights of tokens of a tile that have keys.
+  __device__ __forceinline__ int eights(int64_t first) const {
+    return static_cast<int>(min(divide_up(max(end - first, int64_t{0}), 8), int64_t{kTileEights}));
+  }
+
+  __device__ __forceinline__ void stage(int64_t first) const {
+    const SweepLane lane;
+    wait_copies<0>();  // lanes read what they asked for themselves
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = lane.row() + 8 * half;
+      const int64_t token = first + row;
+      const bool exists = token < end;
+      const Spot spot = spot_at<Kind>(call.k_turning, task.sequence.earlier + token,
+                                      task.sequence.k_width, exists);
+#pragma unroll
+      for (int block = 0; block < 2; ++block) {
+        const int column = lane.column(block);
+        stage_key(row, column, token, exists, spot);
+        stage_value(row, column, token, exists);
+      }
+    }
+    if (first + kTileTokens < task.end) ask_for(first + kTileTokens);
+  }
+
+ private:
+  static __device__ __forceinline__ Rows<const T> rows(const HeadsView<const T>& view,
+                                                       const Task& part, bool vectors) {
+    const Sequence& sequence = part.sequence;
+    return rows_of(view, sequence.batch, part.kv_head, sequence.k_first, Kind::vectors(vectors));
+  }
+
+  __device__ __forceinline__ void stage_key(int row, int column, int64_t token, bool exists,
+                                            const Spot& spot) const {
+    Eight phi{}, turned{};
+    if (exists && column < call.layout.dim) {
+      const Turns<Kind::kHow, 8> by(call.k_turning, spot, column);
+      phi = features<T>(Kind::feature(call), k.eight(row, token, true, column));
+      turned = as_operands<T>(rotated<false>(phi, call.k_turning, by));
+    }
+    tiles.prefixes.set_eight(row, column, phi);
+    tiles.rotated.set_eight(row, column, turned);
+  }
+
+  __device__ __forceinline__ void stage_value(int row, int column, int64_t token,
+                                              bool exists) const {
+    Eight value{};
+    if (exists && column < call.layout.value_dim) {
+      value = v.eight(row, token, true, column);
+      add_scaled(value, -1.0f, eight_of(state.centre, column));
+      value = as_operands<T>(value);
+    }
+    tiles.values.set_eight(row, column, value);
+  }
+};
+
+// The sums of keys that run along with a sweep from the first tile to the last.
+template <typename T, int kDim, class Kind>
+struct CausalKeySums {
+  static constexpr bool kRuns = kRunsInShared<kDim>;
+
+  const Call<T>& call;
+  const Task& task;
+  SweepMemory<T, kDim> memory;
+  KeyTiles<kDim> tiles;
+  KeyState<kDim> state;
+  CausalKeys<T, kDim, Kind> keys;
+  RunningMatrix<T, kDim, kRuns ? kDim / 64 : 1> matrix;
+
+  __device__ __forceinline__ CausalKeySums(const Call<T>& of, const Task& part,
+                                           const SweepMemory<T, kDim>& in)
+      : call(of),
+        task(part),
+        memory(in),
+        tiles{in.tile(0), in.tile(1), in.tile(2)},
+        state(in),
+        keys(of, part, tiles, state, in) {
+    start_state(of, part, state);
+    if constexpr (kRuns) {
+      matrix.load(prefix_of(of, part), of.layout);
+      matrix.store(in.matrix());
+    }
+  }
+  // Then the tiles are ready, and the state is that before the tile.
+  __device__ __forceinline__ void begin_tile(int64_t first) const {
+    keys.stage(first);
+    __syncthreads();
+    sum_rows_up<true>(tiles.prefixes, state.keys);
+    __syncthreads();
+  }
+  __device__ __forceinline__ void end_tile(int64_t first) {
+    if (first + kTileTokens >= task.end) return;
+    if constexpr (kRuns) {
+      matrix.add(tiles.rotated, tiles.values);
+      __syncthreads();
+      matrix.store(memory.matrix());
+    }
+    sum_columns(tiles.rotated, nullptr, state.rotated_keys);
+    sum_columns(tiles.values, nullptr, state.values);
+    __syncthreads();
+  }
+};
+
+// What becomes of a query: out = product * (R phi(q) . S) + mean * U + base * centre, with S and U
+// about the centre, and the slopes that the backward needs.
+struct CausalWeights {
+  float product, mean, base;
+  float c, r, gain, gain_slope, shift_slope, inverse;  // of the count of keys
+};
+
+// `s` and `r` still without c.
+template <typename T>
+__device__ __forceinline__ CausalWeights causal_weights(const Call<T>& call, const Task& task,
+                                                        int64_t token, float s, float r) {
+  const int64_t seen = task.sequence.earlier + min(token + 1, task.sequence.k_count);
+  const double inverse = 1.0 / static_cast<double>(seen);
+  const float c = static_cast<float>(call.scale * (call.key_mean ? inverse : 1.0));
+  const float rotated = c * r, magnitude = call.rotated_magnitude() ? rotated : c * s;
+  const RuleTerms<float> terms = rule_terms(call.rule, magnitude, call.eps);
+  const float mean = call.centred() ? fmaf(-terms.gain, rotated, 1.0f) : -terms.shift;
+  return {.product = c * terms.gain,
+          .mean = mean * static_cast<float>(inverse),
+          .base = call.centred() ? 1.0f : fmaf(terms.gain, rotated, -terms.shift),
+          .c = c,
+          .r = rotated,
+          .gain = terms.gain,
+          .gain_slope = terms.gain_slope,
+          .shift_slope = terms.shift_slope,
+          .inverse = static_cast<float>(inverse)};
+}
+
+// Leaves a row's scores with tokens up to its own; their sum, of this lane's.
+template <typename T>
+__device__ __forceinline__ float mask_scores(Scores<T>& scores, int row, int half, int end) {
+  const SweepLane lane;
+  float sum = 0.0f;
+  for_each_half(0, end, [&](int n) {
+#pragma unroll
+    for (int odd = 0; odd < 2; ++odd) {
+      float& score = scores.at(n, half, odd);
+      if (8 * n + token_of_column(2 * lane.t + odd) > row) score = 0.0f;
+      sum += score;
+    }
+  });
+  return sum;
+}
+
+// scores = product * scores + mean, of the tokens up to the row's own. The two nearly cancel where
+// r is large, and cost fewer digits here than in the sums over keys.
+template <typename T>
+__device__ __forceinline__ void weigh_scores(Scores<T>& scores, int row, int half, int end,
+                                             float product, float mean) {
+  const SweepLane lane;
+  for_each_half(0, end, [&](int n) {
+#pragma unroll
+    for (int odd = 0; odd < 2; ++odd) {
+      float& score = scores.at(n, half, odd);
+      const bool seen = 8 * n + token_of_column(2 * lane.t + odd) <= row;
+      score = seen ? fmaf(product, score, mean) : 0.0f;
+    }
+  });
+}
+
+}  // namespace mala::gpu
