@@ -85,20 +85,6 @@ MISSING = {
         lambda: attention(*[x(dtype=torch.double)] * 3),
         ["Double on cuda:0", "float32, bfloat16 and float16", r"\.float\(\)", r"\.cpu\(\)"],
     ),
-    "attention_chunk": (
-        lambda: attention(x(), x(), x(), causal=True),
-        ["Float on cuda:0", r"\.cpu\(\)", "causal=False"],
-    ),
-    "attention_chunk_backward": (
-        lambda: torch.ops.mala.attention_chunk_backward(x(), None, x(), x(), x()),
-        ["Float on cuda:0", r"\.cpu\(\)"],
-    ),
-    "attention_step": (
-        lambda: torch.ops.mala.attention_step(
-            *[heads(2, 2, 1, 8)] * 3, state(torch.double), counts()
-        ),
-        ["Float on cuda:0", r"\.cpu\(\)"],
-    ),
     "attention_keys": (
         lambda: torch.ops.mala.attention_keys(x(), x()),
         ["Float on cuda:0", "attention with all tokens on one device"],

@@ -23,7 +23,7 @@ struct CausalRows {
     commit_copies();
   }
 
-  __device__ __forceinline__ void run(int64_t first, int key_eights) const {
+  __device__ __forceinline__ void run(int64_t first, int key_eights, bool broken) const {
     const SweepLane lane;
     int64_t tokens[2];
     bool exists[2];
@@ -53,7 +53,7 @@ struct CausalRows {
       scores.add(left, keys.rotated, block, 0, end);
       rows.add(left, matrix, block);
     }
-    write(tokens, exists, scores, rows, magnitudes, end);
+    write(tokens, exists, scores, rows, magnitudes, end, broken);
   }
 
  private:
@@ -67,9 +67,18 @@ struct CausalRows {
     return column < call.layout.dim ? turned : Eight{};
   }
 
+  __device__ __forceinline__ Eight broken_from(Eight y, int row, int column) const {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (row >= keys.broken[column + i]) y.x[i] = NAN;
+    }
+    return y;
+  }
+
   __device__ __forceinline__ void write(const int64_t (&tokens)[2], const bool (&exists)[2],
                                         Scores<T>& scores, SweepRows<T>& rows,
-                                        const Magnitude (&magnitudes)[2], int end) const {
+                                        const Magnitude (&magnitudes)[2], int end,
+                                        bool broken) const {
     const SweepLane lane;
     float product[2], mean[2], base[2];
 #pragma unroll
@@ -97,6 +106,7 @@ struct CausalRows {
         Eight y = rows.eight(half, block);
         add_scaled(y, mean[half], sums);
         add_scaled(y, base[half], centre);
+        if (broken) y = broken_from(y, lane.row() + 8 * half, column);
         if (local.data) add_scaled(y, 1.0f, read_eight(row_of(local, tokens[half], true), column));
         if (gate.data) y = times(y, read_eight(row_of(gate, tokens[half], true), column));
         write_eight(row_of(out, tokens[half], true), column, y);
@@ -128,10 +138,10 @@ __global__ void __launch_bounds__(SweepShape<kDim>::kThreads, kSweepBlocks<kDim>
       query_rows<Kind>(call.out, task, call.vectors.out)};
   rows.ask_for(task.first);
   for (int64_t first = task.first; first < task.end; first += kTileTokens) {
-    sums.begin_tile(first);
-    rows.run(first, sums.keys.eights(first));
-    sums.end_tile(first);
-    rows.ask_for(first + kTileTokens);
+    const bool broken = sums.begin_tile(first);
+    rows.run(first, sums.keys.eights(first), broken);
+    sums.end_tile(first, broken);
+    if (first + kTileTokens < task.end) rows.ask_for(first + kTileTokens);
   }
 }
 

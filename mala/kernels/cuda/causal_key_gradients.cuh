@@ -391,7 +391,7 @@ __global__ void __launch_bounds__(SweepShape<kDim>::kThreads, kSweepBlocks<kDim>
     __syncthreads();
     rows.write(first);
     __syncthreads();
-    rows.ask_for(first - kTileTokens);
+    if (first > task.first) rows.ask_for(first - kTileTokens);
     if constexpr (kRuns) matrix.store(memory.matrix());
     state.take_next();
     __syncthreads();
@@ -420,7 +420,7 @@ __global__ void __launch_bounds__(SweepShape<kDim>::kThreads, kSweepBlocks<kDim>
     wait_copies<0>();
     stage.template stage_sums<false>(first);
     stage.stage(first);
-    stage.ask_for(first + kTileTokens);
+    if (first + kTileTokens < task.end) stage.ask_for(first + kTileTokens);
     __syncthreads();
     if constexpr (kRuns) {
       matrix.add(tiles.rotated, tiles.gradients, tiles.product);

@@ -106,10 +106,25 @@ __device__ __forceinline__ void start_state(const Call<T>& call, const Task& tas
   __syncthreads();
 }
 
-// The keys of a tile after they turn; before, which become the sums up to each; and the values.
+// The keys of a tile after they turn; before, which become the sums up to each; and the values. A
+// value that is no number would reach earlier tokens, whose weight for it is zero: it is left out,
+// and `broken` has the first row of each column from which on nothing is a number.
 template <int kDim>
 struct KeyTiles {
   FloatTile<kDim> rotated, prefixes, values;
+  int* broken;
+
+  template <typename T>
+  __device__ __forceinline__ explicit KeyTiles(const SweepMemory<T, kDim>& memory)
+      : rotated(memory.tile(0)),
+        prefixes(memory.tile(1)),
+        values(memory.tile(2)),
+        broken(reinterpret_cast<int*>(memory.numbers(4))) {
+    static_assert(SweepMemory<T, kDim>::kNumbers * kTileTokens >= 4 * kTileTokens + kDim);
+  }
+  __device__ __forceinline__ void mend() const {
+    for (int i = threadIdx.x; i < kDim; i += blockDim.x) broken[i] = kTileTokens;
+  }
 };
 
 // Fills the tiles: each warp its rows, and of their columns those of its column warp.
@@ -146,8 +161,10 @@ struct CausalKeys {
     return static_cast<int>(min(divide_up(max(end - first, int64_t{0}), 8), int64_t{kTileEights}));
   }
 
-  __device__ __forceinline__ void stage(int64_t first) const {
+  // Whether a value of this lane's is no number.
+  __device__ __forceinline__ bool stage(int64_t first) const {
     const SweepLane lane;
+    bool broken = false;
     wait_copies<0>();  // lanes read what they asked for themselves
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -160,10 +177,11 @@ struct CausalKeys {
       for (int block = 0; block < 2; ++block) {
         const int column = lane.column(block);
         stage_key(row, column, token, exists, spot);
-        stage_value(row, column, token, exists);
+        broken |= stage_value(row, column, token, exists);
       }
     }
     if (first + kTileTokens < task.end) ask_for(first + kTileTokens);
+    return broken;
   }
 
  private:
@@ -185,15 +203,31 @@ struct CausalKeys {
     tiles.rotated.set_eight(row, column, turned);
   }
 
-  __device__ __forceinline__ void stage_value(int row, int column, int64_t token,
+  __device__ __forceinline__ bool stage_value(int row, int column, int64_t token,
                                               bool exists) const {
     Eight value{};
+    bool broken = false;
     if (exists && column < call.layout.value_dim) {
       value = v.eight(row, token, true, column);
       add_scaled(value, -1.0f, eight_of(state.centre, column));
       value = as_operands<T>(value);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) broken |= !is_number(value.x[i]);
+      if (broken) value = without_broken(value, row, column);
     }
     tiles.values.set_eight(row, column, value);
+    return broken;
+  }
+  static __device__ __forceinline__ bool is_number(float x) { return fabsf(x) <= 3.4e38f; }
+
+  __device__ __forceinline__ Eight without_broken(Eight value, int row, int column) const {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (is_number(value.x[i])) continue;
+      atomicMin(tiles.broken + column + i, row);
+      value.x[i] = 0.0f;
+    }
+    return value;
   }
 };
 
@@ -212,26 +246,22 @@ struct CausalKeySums {
 
   __device__ __forceinline__ CausalKeySums(const Call<T>& of, const Task& part,
                                            const SweepMemory<T, kDim>& in)
-      : call(of),
-        task(part),
-        memory(in),
-        tiles{in.tile(0), in.tile(1), in.tile(2)},
-        state(in),
-        keys(of, part, tiles, state, in) {
+      : call(of), task(part), memory(in), tiles(in), state(in), keys(of, part, tiles, state, in) {
+    tiles.mend();
     start_state(of, part, state);
     if constexpr (kRuns) {
       matrix.load(prefix_of(of, part), of.layout);
       matrix.store(in.matrix());
     }
   }
-  // Then the tiles are ready, and the state is that before the tile.
-  __device__ __forceinline__ void begin_tile(int64_t first) const {
-    keys.stage(first);
-    __syncthreads();
+  // Then the tiles are ready, and the state is that before the tile. Whether something is broken.
+  __device__ __forceinline__ bool begin_tile(int64_t first) const {
+    const bool broken = __syncthreads_or(keys.stage(first));
     sum_rows_up<true>(tiles.prefixes, state.keys);
     __syncthreads();
+    return broken;
   }
-  __device__ __forceinline__ void end_tile(int64_t first) {
+  __device__ __forceinline__ void end_tile(int64_t first, bool broken) {
     if (first + kTileTokens >= task.end) return;
     if constexpr (kRuns) {
       matrix.add(tiles.rotated, tiles.values);
@@ -240,6 +270,12 @@ struct CausalKeySums {
     }
     sum_columns(tiles.rotated, nullptr, state.rotated_keys);
     sum_columns(tiles.values, nullptr, state.values);
+    __syncthreads();
+    if (!broken) return;
+    for (int i = threadIdx.x; i < kDim; i += blockDim.x) {
+      if (tiles.broken[i] < kTileTokens) state.values[i] = NAN;
+    }
+    tiles.mend();
     __syncthreads();
   }
 };

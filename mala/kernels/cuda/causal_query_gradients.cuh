@@ -253,10 +253,10 @@ __global__ void __launch_bounds__(SweepShape<kDim>::kThreads, kSweepBlocks<kDim>
       weights_of(call, task.sequence, task.head)};
   rows.ask_for(task.first);
   for (int64_t first = task.first; first < task.end; first += kTileTokens) {
-    sums.begin_tile(first);
+    const bool broken = sums.begin_tile(first);
     rows.run(first, sums.keys.eights(first));
-    sums.end_tile(first);
-    rows.ask_for(first + kTileTokens);
+    sums.end_tile(first, broken);
+    if (first + kTileTokens < task.end) rows.ask_for(first + kTileTokens);
   }
 }
 
