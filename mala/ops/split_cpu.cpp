@@ -1,46 +1,11 @@
 // mala::attention_keys and mala::attention_queries on the CPU.
-#include "mala/kernels/split.h"
 #include "mala/ops/cpu_call.h"
 #include "mala/ops/flat.h"
-#include "mala/ops/kernel_inputs.h"
 #include "mala/ops/options.h"
+#include "mala/ops/split_inputs.h"
 
 namespace mala::ops {
 namespace {
-
-template <typename T>
-KeysInputs<T> kernel_inputs(const KeysCall& call, const KernelLengths& lengths) {
-  return {.k = read_view<T>(call.k), .v = read_view<T>(call.v), .lengths = lengths.view()};
-}
-
-template <typename T>
-QueriesInputs<T> kernel_inputs(const QueriesCall& call, const KernelLengths& lengths) {
-  return {.q = read_view<T>(call.q),
-          .local = read_view<T>(call.tail.local),
-          .gate = read_view<T>(call.tail.gate),
-          .lengths = lengths.view()};
-}
-
-// The state of all keys in one piece, and the numbers of keys.
-template <typename T>
-class WholeState {
- public:
-  explicit WholeState(const QueriesCall& call)
-      : sums_(call.state.contiguous()), key_counts_(numbers(call.key_lengths)) {}
-
-  TotalState<T> view() const {
-    return {
-        .sums = read_span<Compute<T>>(sums_), .key_counts = key_counts_, .heads = sums_.size(1)};
-  }
-
- private:
-  Tensor sums_;
-  std::vector<int64_t> key_counts_;
-};
-
-int64_t value_dim(const QueriesCall& call) {
-  return call.value_dim().guard_int(__FILE__, __LINE__);
-}
 
 template <typename T>
 Tensor keys(const KeysCall& call) {

@@ -79,27 +79,11 @@ WRONG_CALLS = {
     "no tokens": (lambda: attention(*[heads(2, 2, 0, 8)] * 3), ["q has", "at least 1"]),
 }
 
-# The operators that GPUs do not have yet, and a type, with what the error says.
+# What GPUs do not have, with what the error says.
 MISSING = {
     "attention": (
         lambda: attention(*[x(dtype=torch.double)] * 3),
         ["Double on cuda:0", "float32, bfloat16 and float16", r"\.float\(\)", r"\.cpu\(\)"],
-    ),
-    "attention_keys": (
-        lambda: torch.ops.mala.attention_keys(x(), x()),
-        ["Float on cuda:0", "attention with all tokens on one device"],
-    ),
-    "attention_keys_backward": (
-        lambda: torch.ops.mala.attention_keys_backward(state(), x(), x()),
-        ["Float on cuda:0", r"\.cpu\(\)"],
-    ),
-    "attention_queries": (
-        lambda: torch.ops.mala.attention_queries(x(), state(), counts("cpu")),
-        ["Float on cuda:0", r"\.cpu\(\)"],
-    ),
-    "attention_queries_backward": (
-        lambda: torch.ops.mala.attention_queries_backward(x(), x(), state(), counts("cpu")),
-        ["Float on cuda:0", r"\.cpu\(\)"],
     ),
 }
 

@@ -5,18 +5,10 @@
 
 #include "mala/kernels/attention_checks.h"
 #include "mala/kernels/checks.h"
-#include "mala/kernels/cuda/plan.h"
-#include "mala/kernels/cuda/shape.h"
+#include "mala/kernels/cuda/passes.h"
 
 namespace mala::gpu {
 namespace {
-
-template <typename T>
-int64_t chunks(const Plan<T>& plan) {
-  const int64_t chunk =
-      with_dim<T>(plan.padded, [](auto dim) -> int64_t { return SumShape<T, dim()>::kChunk; });
-  return divide_up(plan.call.layout.value_dim, chunk);
-}
 
 template <typename T>
 AttentionBuffers buffers_of(const char* where, const Plan<T>& plan, std::span<const float> state,
@@ -57,24 +49,10 @@ void attention_forward(const AttentionInputs<T>& inputs, const AttentionOptions&
   Plan<T> plan(inputs, options, Direction::kForward, on.multiprocessors(), scratch);
   check_forward(kWhere, inputs, out, buffers_of<T>(kWhere, plan, state, scratch));
   plan.set_tensors(out);
-  Call<T>& call = plan.call;
-  call.state = state.data();
-  const bool whole = plan.most_key_parts == 1;  // a head's only part is its state
-  const PartSums sums{.parts = call.parts,
-                      .sums = call.state,
-                      .of_keys = true,
-                      .units = plan.units(),
-                      .most_parts = plan.most_key_parts,
-                      .size = call.layout.size()};
-  if (whole) call.parts = call.state;
-
+  plan.call.state = state.data();
   plan.launch_tables(on);
-  PassGrid keys = plan.key_grid();
-  keys.chunks = chunks(plan);
-  launch_sum_keys(on, call, plan.padded, keys);
-  if (!whole) launch_add_parts(on, call, sums);
-  if (plan.is_large()) launch_prepare_right(on, call, plan.padded, plan.units());
-  launch_apply_queries(on, call, plan.padded, plan.query_grid());
+  run_sum_keys(on, plan);
+  run_apply_queries(on, plan);
 }
 
 template <typename T>
@@ -89,28 +67,10 @@ void attention_backward(const AttentionInputs<T>& inputs, const AttentionOptions
   check_backward(kWhere, inputs, out_gradient, gradients,
                  buffers_of<T>(kWhere, plan, state, scratch));
   plan.set_tensors(out_gradient, gradients);
-  Call<T>& call = plan.call;
-  call.state = const_cast<float*>(state.data());  // which the passes of the backward only read
-  const bool whole = plan.most_query_parts == 1 && call.group == 1;
-  const PartSums sums{.parts = call.parts,
-                      .sums = call.gradient,
-                      .of_keys = false,
-                      .units = plan.units(),
-                      .most_parts = plan.most_query_parts * call.group,
-                      .size = call.layout.size()};
-  if (whole) call.parts = call.gradient;
-
+  plan.call.state = const_cast<float*>(state.data());  // which the passes only read
   plan.launch_tables(on);
-  if (!inputs.lengths.key_counts.empty()) launch_clear_uncounted(on, call);
-  if (plan.is_large() || inputs.gate.data) {
-    launch_prepare_right(on, call, plan.padded, plan.units());
-  }
-  PassGrid queries = plan.query_grid();
-  queries.chunks = chunks(plan);
-  launch_query_gradients(on, call, plan.padded, queries);
-  if (!whole) launch_add_parts(on, call, sums);
-  if (plan.is_large()) launch_prepare_state_gradient(on, call, plan.padded, plan.units());
-  launch_key_gradients(on, call, plan.padded, plan.key_grid());
+  run_query_gradients(on, plan);
+  run_key_gradients(on, plan);
 }
 
 #define MALA_INSTANTIATE(T)                                                                     \

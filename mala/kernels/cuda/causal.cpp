@@ -6,8 +6,7 @@
 
 #include "mala/kernels/causal_checks.h"
 #include "mala/kernels/cuda/launch_causal.h"
-#include "mala/kernels/cuda/plan.h"
-#include "mala/kernels/cuda/shape.h"
+#include "mala/kernels/cuda/passes.h"
 #include "mala/kernels/cuda/step.h"
 
 namespace mala::gpu {
@@ -26,9 +25,8 @@ class CausalCall {
   CausalCall(const CausalInputs<T>& inputs, const AttentionOptions& options, Direction direction,
              Launcher& on, std::span<std::byte> scratch)
       : on_(on),
-        text_{inputs.before.counts},
         plan_(with_key_offsets(inputs.tokens), options, direction, on.multiprocessors(), scratch,
-              &text_),
+              {.causal = true, .counts_before = inputs.before.counts}),
         call_(plan_.call) {
     if (!inputs.before.sums.empty()) call_.state_before = inputs.before.sums.data();
   }
@@ -66,7 +64,7 @@ class CausalCall {
     Call<T> call = call_;
     if (is_split() || wants_state) {
       PassGrid keys = plan_.key_grid();
-      keys.chunks = chunks();
+      keys.chunks = chunks(plan_);
       launch_sum_keys(on_, call, plan_.padded, keys);
     } else {
       call.parts = nullptr;
@@ -93,14 +91,7 @@ class CausalCall {
     launch_causal_forward(on_, call, plan_.padded, plan_.query_grid());
   }
 
-  int64_t chunks() const {
-    const int64_t chunk =
-        with_dim<T>(plan_.padded, [](auto dim) -> int64_t { return SumShape<T, dim()>::kChunk; });
-    return divide_up(call_.layout.value_dim, chunk);
-  }
-
   Launcher& on_;
-  Text text_;
   Plan<T> plan_;
   Call<T>& call_;
 };

@@ -117,10 +117,10 @@ void fill_frequencies(Rope::Kind kind, int pairs, int64_t dim, double* to) {
 template <typename T>
 Plan<T>::Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options,
               Direction direction, int multiprocessors, std::span<std::byte> scratch,
-              const Text* text) {
+              const Form& form) {
   call.inputs = inputs;
   call.rule = options.rule;
-  call.norm = norm_of(options, text != nullptr);
+  call.norm = norm_of(options, form.causal);
   call.feature = options.feature;
   call.key_mean = options.key_mean;
   const int64_t dim = inputs.q.dim, value_dim = inputs.v.dim;
@@ -137,8 +137,8 @@ Plan<T>::Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options,
   call.vectors.v = has_vectors(inputs.v);
   call.vectors.local = has_vectors(inputs.local);
   call.vectors.gate = has_vectors(inputs.gate);
-  find_sequences(inputs, options, text);
-  if (text) {
+  find_sequences(inputs, options, form);
+  if (form.causal) {
     choose_sweep_tokens(multiprocessors);
   } else {
     choose_part_tokens(direction, multiprocessors);
@@ -154,7 +154,7 @@ Plan<T>::Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options,
   } else {
     place_turns(options.k_rope, call.k_turning, keys_, arena);
   }
-  if (text) {
+  if (form.causal) {
     place_sweeps(direction, arena);
   } else {
     place_sums(arena);
@@ -187,18 +187,18 @@ void Plan<T>::place_sweeps(Direction direction, Arena& arena) {
 
 template <typename T>
 void Plan<T>::find_sequences(const AttentionInputs<T>& inputs, const AttentionOptions& options,
-                             const Text* text) {
+                             const Form& form) {
   const Lengths& lengths = inputs.lengths;
   const size_t count = lengths.q_offsets.empty() ? static_cast<size_t>(inputs.q.batch)
                                                  : lengths.q_offsets.size() - 1;
   call.sequences = static_cast<int64_t>(count);
   call.alike = sequence_at(inputs, options, 0);
-  const bool has_counts = text && !text->counts.empty();
-  if (!all_alike(lengths) || has_counts) {
-    for (size_t i = 0; i < count; ++i) {
-      sequences_.push_back(sequence_at(inputs, options, i));
-      if (has_counts) sequences_.back().earlier = text->counts[i];
-    }
+  const bool is_listed = !form.counts_before.empty() || !form.keys_in_state.empty();
+  for (size_t i = 0; (is_listed || !all_alike(lengths)) && i < count; ++i) {
+    Sequence one = sequence_at(inputs, options, i);
+    if (!form.counts_before.empty()) one.earlier = form.counts_before[i];
+    if (!form.keys_in_state.empty()) one.k_count = form.keys_in_state[i];
+    sequences_.push_back(one);
   }
   for (size_t i = 0; i < count; ++i) {
     const Sequence& one = sequences_.empty() ? call.alike : sequences_[i];

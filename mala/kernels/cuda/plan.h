@@ -57,15 +57,18 @@ void fill_frequencies(Rope::Kind kind, int pairs, int64_t dim, double* to);
 
 enum class Direction { kForward, kBackward };
 
-// Of a causal call: the keys before each sequence; empty where all begin here.
-struct Text {
-  std::span<const int64_t> counts;
+// What a call may be besides the whole bidirectional operator: causal, with the keys before each
+// sequence (empty where all begin here); or of queries alone, with the keys that the state of each
+// sequence has.
+struct Form {
+  bool causal = false;
+  std::span<const int64_t> counts_before = {}, keys_in_state = {};
 };
 
 template <typename T>
 struct Plan {
   Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options, Direction direction,
-       int multiprocessors, std::span<std::byte> scratch, const Text* text = nullptr);
+       int multiprocessors, std::span<std::byte> scratch, const Form& form = {});
 
   // Launches what the passes read besides tensors: the table of sequences, the turns.
   void launch_tables(Launcher& on) const;
@@ -88,7 +91,7 @@ struct Plan {
 
  private:
   void find_sequences(const AttentionInputs<T>& inputs, const AttentionOptions& options,
-                      const Text* text);
+                      const Form& form);
   void choose_part_tokens(Direction direction, int multiprocessors);
   void choose_sweep_tokens(int multiprocessors);
   void find_parts();

@@ -1,0 +1,72 @@
+// The passes of the bidirectional operator one after the other, as whole calls and their halves
+// launch them.
+#pragma once
+
+#include "mala/kernels/cuda/plan.h"
+#include "mala/kernels/cuda/shape.h"
+
+namespace mala::gpu {
+
+// Blocks that share the values of a head in sums over tokens.
+template <typename T>
+int64_t chunks(const Plan<T>& plan) {
+  const int64_t chunk =
+      with_dim<T>(plan.padded, [](auto dim) -> int64_t { return SumShape<T, dim()>::kChunk; });
+  return divide_up(plan.call.layout.value_dim, chunk);
+}
+
+// Keys into plan.call.state.
+template <typename T>
+void run_sum_keys(Launcher& on, const Plan<T>& plan) {
+  Call<T> call = plan.call;
+  const bool whole = plan.most_key_parts == 1;  // a head's only part is its state
+  const PartSums sums{.parts = call.parts,
+                      .sums = call.state,
+                      .of_keys = true,
+                      .units = plan.units(),
+                      .most_parts = plan.most_key_parts,
+                      .size = call.layout.size()};
+  if (whole) call.parts = call.state;
+  PassGrid grid = plan.key_grid();
+  grid.chunks = chunks(plan);
+  launch_sum_keys(on, call, plan.padded, grid);
+  if (!whole) launch_add_parts(on, call, sums);
+}
+
+// Queries through the state.
+template <typename T>
+void run_apply_queries(Launcher& on, const Plan<T>& plan) {
+  if (plan.is_large()) launch_prepare_right(on, plan.call, plan.padded, plan.units());
+  launch_apply_queries(on, plan.call, plan.padded, plan.query_grid());
+}
+
+// Gradients of queries, and of the state into plan.call.gradient.
+template <typename T>
+void run_query_gradients(Launcher& on, const Plan<T>& plan) {
+  Call<T> call = plan.call;
+  const bool whole = plan.most_query_parts == 1 && call.group == 1;
+  const PartSums sums{.parts = call.parts,
+                      .sums = call.gradient,
+                      .of_keys = false,
+                      .units = plan.units(),
+                      .most_parts = plan.most_query_parts * call.group,
+                      .size = call.layout.size()};
+  if (whole) call.parts = call.gradient;
+  if (plan.is_large() || call.inputs.gate.data) {
+    launch_prepare_right(on, call, plan.padded, plan.units());
+  }
+  PassGrid grid = plan.query_grid();
+  grid.chunks = chunks(plan);
+  launch_query_gradients(on, call, plan.padded, grid);
+  if (!whole) launch_add_parts(on, call, sums);
+}
+
+// Gradients of keys and values from that of the state.
+template <typename T>
+void run_key_gradients(Launcher& on, const Plan<T>& plan) {
+  if (!plan.call.inputs.lengths.key_counts.empty()) launch_clear_uncounted(on, plan.call);
+  if (plan.is_large()) launch_prepare_state_gradient(on, plan.call, plan.padded, plan.units());
+  launch_key_gradients(on, plan.call, plan.padded, plan.key_grid());
+}
+
+}  // namespace mala::gpu
