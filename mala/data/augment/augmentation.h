@@ -45,6 +45,6 @@ void visit_fields(AnyAugmentation& a, Visit&& visit) {
 }
 
 // Throws mala::Error that names the field when one is out of its range.
-void check(const Augmentation& augmentation);
+void check_augmentation(const Augmentation& augmentation);
 
 }  // namespace mala::data
