@@ -29,10 +29,10 @@ struct BatchOptions {
   int64_t workers = 0;          // threads; 0: one a core
   int64_t ahead = 3;  // batches in the making or waiting, or more where workers would idle
   // Absent: the view of evaluation, the short side to `short_side` and then the middle.
-  std::optional<Augmentation> augmentation;
+  std::optional<Augmentation> augmentation{};
   int64_t short_side = 0;            // 0: image_size
   Filter filter = Filter::kBicubic;  // of evaluation
-  Normalization normalization;
+  Normalization normalization{};
   // A broken file's place is taken by another picture, drawn from the seed. Without this it stays
   // empty and its batch is smaller, which evaluation wants.
   bool replace_broken = true;

@@ -109,7 +109,7 @@ class JpegDecoder {
           std::memcpy(image.row(y), first, static_cast<size_t>(image.size.width * kChannels));
         }
       }
-      jpeg_skip_scanlines(&info_, info_.output_height - info_.output_scanline);
+      skip_to_end(line.data());
       jpeg_finish_decompress(&info_);
     });
     source_.check(!errors_.lost_pixels, "is cut short or damaged: ", errors_.words);
@@ -126,6 +126,14 @@ class JpegDecoder {
     auto width = static_cast<JDIMENSION>(end) - begin;
     if (begin > 0 || width < info_.output_width) jpeg_crop_scanline(&info_, &begin, &width);
     return region.left - begin;
+  }
+
+  // A skip to the very end would not even look at what is skipped, so the last line is read.
+  void skip_to_end(uint8_t* line) {
+    const JDIMENSION left = info_.output_height - info_.output_scanline;
+    if (left == 0) return;
+    jpeg_skip_scanlines(&info_, left - 1);
+    jpeg_read_scanlines(&info_, &line, 1);
   }
 
   // Adobe's programs, and all others after them, store 255 for no ink.
