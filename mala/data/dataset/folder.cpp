@@ -5,6 +5,7 @@
 #include "mala/core/source.h"
 #include "mala/data/dataset/image_files.h"
 #include "mala/data/dataset/kinds.h"
+#include "mala/data/image/find.h"
 
 namespace mala::data {
 namespace {
@@ -34,27 +35,6 @@ Contents list(const std::string& path, const Source& source) {
   return contents;
 }
 
-std::vector<std::string> pictures_below(const std::string& path) {
-  const Source source{"open_images", path};
-  std::vector<std::string> pictures;
-  std::error_code error;
-  fs::recursive_directory_iterator entry(path, error);
-  source.check(!error, "cannot be listed: ", error.message());
-  for (; entry != fs::recursive_directory_iterator(); entry.increment(error)) {
-    if (is_hidden(entry->path())) {
-      entry.disable_recursion_pending();
-      continue;
-    }
-    std::error_code ignored;
-    if (is_picture_name(entry->path().filename().string()) && !entry->is_directory(ignored)) {
-      pictures.push_back(entry->path().string());
-    }
-  }
-  source.check(!error, "cannot be listed: ", error.message());
-  std::ranges::sort(pictures);
-  return pictures;
-}
-
 // Where the user named the folder above the set, the folders are its parts and not classes.
 void check_is_no_parent(const Contents& contents, const Source& source) {
   constexpr std::string_view kParts[] = {"test", "train", "training", "val", "valid", "validation"};
@@ -82,7 +62,9 @@ std::unique_ptr<ImageSource> open_folder(const std::string& path, const SourceOp
     const auto found = std::ranges::find(classes, name);
     source.check(found != classes.end(), "has a folder ", in_quotes(name),
                  ", which is none of the ", classes.size(), " classes");
-    const std::vector<std::string> pictures = pictures_below((fs::path(path) / name).string());
+    const FoundPictures found_here = pictures_below((fs::path(path) / name).string());
+    source.check(found_here.is_whole, found_here.problem);
+    const std::vector<std::string>& pictures = found_here.paths;
     source.check(!pictures.empty() || !options.classes.empty(), "the folder of class ",
                  in_quotes(name), " has no pictures (.jpg, .png, .webp, .ppm); fill or remove it");
     for (const std::string& picture : pictures) files.push_back({picture, found - classes.begin()});

@@ -61,6 +61,7 @@ FoundPictures pictures_below(const std::string& folder) {
   std::ranges::sort(found.paths);
   if (error) {
     found.problem = folder + ": cannot be listed: " + error.message();
+    found.is_whole = false;
   } else if (found.paths.empty()) {
     found.problem = folder + ": has no pictures; their names end with .jpg, .png, .webp or .ppm";
   }
@@ -72,7 +73,7 @@ FoundPictures find_pictures(const std::string& name) {
   if (fs::is_directory(name, ignored)) return pictures_below(name);
   const bool is_pattern = name.find_first_of("*?[") != std::string::npos;
   if (is_pattern && !fs::exists(name, ignored)) return find_fitting(name);
-  return {.paths = {name}, .problem = {}};
+  return {.paths = {name}, .problem = {}, .is_whole = true};
 }
 
 }  // namespace mala::data

@@ -8,7 +8,8 @@ namespace mala::data {
 
 struct FoundPictures {
   std::vector<std::string> paths;
-  std::string problem;  // why there are none, or not all; empty where nothing is wrong
+  std::string problem;   // why there are none, or not all; empty where nothing is wrong
+  bool is_whole = true;  // whether everything could be listed
 };
 
 // Files below the folder, at any depth, whose names end as those of pictures do; hidden ones and
