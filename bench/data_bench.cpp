@@ -14,6 +14,7 @@
 #include "bench/support/flags.h"
 #include "mala/data/batches.h"
 #include "mala/data/dataset/open.h"
+#include "mala/data/dataset/renumbered.h"
 
 namespace {
 
@@ -64,25 +65,6 @@ double core_seconds() {
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
-// The pictures of a source over and over, as one epoch that the measurement does not come to the
-// end of.
-class Endless final : public ImageSource {
- public:
-  explicit Endless(const ImageSource& source) : source_(source) {}
-  int64_t size() const override { return 1'000'000; }
-  int64_t label(int64_t index) const override { return source_.label(within(index)); }
-  std::string name(int64_t index) const override { return source_.name(within(index)); }
-  const std::vector<std::string>& classes() const override { return source_.classes(); }
-  Image read(int64_t index, const ChooseRegion& choose) const override {
-    return source_.read(within(index), choose);
-  }
-
- private:
-  int64_t within(int64_t index) const { return index % source_.size(); }
-
-  const ImageSource& source_;
-};
-
 int64_t read_pictures(ImageBatches& batches, int64_t wanted) {
   int64_t pictures = 0;
   while (pictures < wanted) {
@@ -99,7 +81,8 @@ int64_t read_pictures(ImageBatches& batches, int64_t wanted) {
 int main(int argc, char** argv) try {
   const Options options = read_options(argc, argv);
   const auto source = open_images(options.folder);
-  const Endless endless(*source);
+  // Over and over, as one epoch that the measurement does not come to the end of.
+  const Renumbered endless(*source, 1'000'000, [&](int64_t i) { return i % source->size(); });
   ImageBatches batches(endless, options.batches);
   // As many are ahead when the clock starts as when it stops.
   constexpr int64_t kWarmUp = 6;

@@ -7,6 +7,7 @@
 
 #include "mala/core/error.h"
 #include "mala/data/batch_maker.h"
+#include "mala/data/dataset/renumbered.h"
 
 namespace mala::data {
 namespace {
@@ -15,23 +16,10 @@ constexpr const char* kWhere = "augmentation_sheet";
 constexpr int64_t kGap = 4;  // white pixels between cells
 
 // Some pictures of a source, evenly spread: neighbours are often of one class.
-class Spread final : public ImageSource {
- public:
-  Spread(const ImageSource& source, int64_t count) : source_(source), count_(count) {}
-  int64_t size() const override { return count_; }
-  int64_t label(int64_t index) const override { return source_.label(within(index)); }
-  std::string name(int64_t index) const override { return source_.name(within(index)); }
-  const std::vector<std::string>& classes() const override { return source_.classes(); }
-  Image read(int64_t index, const ChooseRegion& choose) const override {
-    return source_.read(within(index), choose);
-  }
-
- private:
-  int64_t within(int64_t index) const { return index * source_.size() / count_; }
-
-  const ImageSource& source_;
-  int64_t count_;
-};
+Renumbered spread(const ImageSource& source, int64_t count) {
+  const int64_t size = source.size();
+  return {source, count, [=](int64_t i) { return i * size / count; }};
+}
 
 void check_options(const ImageSource& source, const SheetOptions& options) {
   check(source.size() > 0, kWhere, "the source has no pictures");
@@ -133,7 +121,7 @@ std::vector<Named> each_alone(const Augmentation& asked) {
 
 Sheet draw_sheet(const ImageSource& source, const SheetOptions& options) {
   check_options(source, options);
-  const Spread pictures(source, options.rows);
+  const Renumbered pictures = spread(source, options.rows);
   Canvas canvas(options.rows, options.columns, options.image_size);
   for (int64_t column = 0; column < options.columns; ++column) {
     const bool is_plain = column == 0;
@@ -149,7 +137,7 @@ Sheet draw_sheet(const ImageSource& source, const SheetOptions& options) {
 Sheet draw_each(const ImageSource& source, const SheetOptions& options) {
   check_options(source, options);
   check_augmentation(options.augmentation);
-  const Spread pictures(source, options.columns);
+  const Renumbered pictures = spread(source, options.columns);
   const std::string& asked = options.augmentation.rand_augment;
   const RandAugment strengths = parse_rand_augment(asked.empty() ? "m9-mstd0.5-inc1" : asked);
   const std::vector<Named> alone = each_alone(options.augmentation);

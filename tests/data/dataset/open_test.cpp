@@ -9,6 +9,7 @@
 
 #include "mala/core/bytes.h"
 #include "mala/data/dataset/cached.h"
+#include "mala/data/dataset/renumbered.h"
 #include "mala/data/image/encode_png.h"
 #include "tests/data/support/made_pictures.h"
 #include "tests/data/support/tar_files.h"
@@ -215,6 +216,17 @@ TEST(CachedImages, KeepsNoMoreThanItMay) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(cached.kept_bytes(), 120);
+}
+
+TEST(Renumbered, ShowsTheSourceUnderOtherNumbers) {
+  const test::MadePictures source(5, {5, 4});
+  const Renumbered some(source, 3, [](int64_t i) { return 4 - 2 * i; });
+  EXPECT_EQ(some.size(), 3);
+  EXPECT_EQ(some.classes(), source.classes());
+  for (int64_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(some.name(i), source.name(4 - 2 * i));
+    expect_picture(some, i, 4 - 2 * i, source.label(4 - 2 * i));
+  }
 }
 
 TEST_F(OpenImages, CachesWhenAsked) {
