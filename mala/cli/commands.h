@@ -5,6 +5,7 @@
 
 namespace mala::cli {
 
+Command add_augment(CLI::App& program);
 Command add_models(CLI::App& program);
 
 }  // namespace mala::cli

@@ -15,7 +15,7 @@ namespace {
 
 using AddCommand = Command (*)(CLI::App& program);
 
-constexpr AddCommand kCommands[] = {add_models};
+constexpr AddCommand kCommands[] = {add_models, add_augment};
 
 constexpr const char* kFooter = R"(
 `mala COMMAND --help` says more, with examples. Answers go to stdout, everything else to stderr.
