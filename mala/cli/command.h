@@ -18,6 +18,12 @@ class UsageError : public Error {
   using Error::Error;
 };
 
+// Refuses numbers outside of low to high, without a word about that in the help.
+template <typename T>
+CLI::Validator within(T low, T high) {
+  return CLI::Range(low, high).description("");
+}
+
 // A command's place on the command line, and what it does once that has been read: its exit code.
 struct Command {
   CLI::App* app;

@@ -15,7 +15,8 @@ namespace {
 
 using AddCommand = Command (*)(CLI::App& program);
 
-constexpr AddCommand kCommands[] = {add_models, add_augment};
+constexpr AddCommand kCommands[] = {add_predict, add_eval,  add_models,
+                                    add_convert, add_bench, add_augment, add_train};
 
 constexpr const char* kFooter = R"(
 `mala COMMAND --help` says more, with examples. Answers go to stdout, everything else to stderr.

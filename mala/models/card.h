@@ -15,13 +15,13 @@ namespace mala::models {
 using Metadata = std::map<std::string, std::string>;
 
 struct Card {
-  std::string model;       // a name that vision_config knows; empty: told by the shapes
-  std::string mixers;      // as with_mixers takes them; empty: those of the model
-  int64_t image_size = 0;  // pixels on a side that the model sees; 0: those of the model
-  double crop = 0.875;     // of the short side of a picture, what the model sees
+  std::string model = {};   // a name that vision_config knows; empty: told by the shapes
+  std::string mixers = {};  // as with_mixers takes them; empty: those of the model
+  int64_t image_size = 0;   // pixels on a side that the model sees; 0: those of the model
+  double crop = 0.875;      // of the short side of a picture, what the model sees
   std::array<double, 3> mean{0.485, 0.456, 0.406};  // of ImageNet
   std::array<double, 3> deviation{0.229, 0.224, 0.225};
-  std::vector<std::string> labels;  // one for each class, or none
+  std::vector<std::string> labels = {};  // one for each class, or none
 
   bool operator==(const Card&) const = default;
 };

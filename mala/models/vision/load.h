@@ -12,15 +12,15 @@ namespace mala::models {
 
 // What somebody asks for; empty where the file is to say it.
 struct VisionRequest {
-  std::string weights;  // a file; empty: a model as it is before training
-  std::string model;    // a name that vision_config knows
-  std::string mixers;   // as with_mixers takes them
+  std::string weights = {};  // a file; empty: a model as it is before training
+  std::string model = {};    // a name that vision_config knows
+  std::string mixers = {};   // as with_mixers takes them
   io::Copy copy = io::Copy::kTrained;
 };
 
 struct LoadedVision {
   VisionConfig config;
-  Card card;  // complete: names, mixers and image size are filled in
+  Card card = {};  // complete: names, mixers and image size are filled in
   std::variant<Mavit, Deit> model;
   bool is_trained = false;
 };
