@@ -1,5 +1,6 @@
 """What the tests of the program share: running it, a tiny model, and pictures."""
 
+import concurrent.futures
 import os
 import pathlib
 import subprocess
@@ -29,20 +30,25 @@ class Run:
 def mala(*words, code=0, **extra):
     """Runs `mala words...`, which must end with `code`."""
     program = os.environ["MALA_PROGRAM"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
-    extra.setdefault("stdin", None if "input" in extra else subprocess.DEVNULL)
-    if extra["stdin"] is None:
-        del extra["stdin"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}  # tiny models; two runs at a time
+    if "input" not in extra:
+        extra["stdin"] = subprocess.DEVNULL
     done = subprocess.run([program, *map(str, words)], capture_output=True, check=False,
                           env=environment, timeout=120, **extra)
     done.stdout, done.stderr = done.stdout.decode(), done.stderr.decode()
     return Run(done).must_be(code)
 
 
+def together(run, *lists):
+    """map(run, *lists), two at a time: most of a run is the loading of torch."""
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        return list(pool.map(run, *lists))
+
+
 def picture(seed, width=61, height=43):
     """Smooth colours, other ones for every seed."""
     random = np.random.default_rng(seed)
-    y, x = np.mgrid[0:height, 0:width, ][..., None] / max(width, height)
+    y, x = np.mgrid[0:height, 0:width][..., None] / max(width, height)
     waves = np.sin(x * random.uniform(2, 12, 3) + y * random.uniform(2, 12, 3))
     return Image.fromarray((waves * 100 + 128).astype(np.uint8))
 

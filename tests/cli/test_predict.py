@@ -1,19 +1,20 @@
 """`mala predict` against plain PyTorch on the same pictures, and whatever may go wrong."""
 
 import json
+import resource
 import sys
 
 import numpy as np
-import pytest
 import safetensors.torch
 import torch
-from conftest import LABELS, ROOT, SIZE, TINY, mala, picture
+from conftest import LABELS, ROOT, SIZE, TINY, mala, picture, together
 from PIL import Image
 
 sys.path.insert(0, str(ROOT / "tests/golden"))
 import tiny_mavit  # noqa: E402
 
 MIXERS = "mala mala softmax softmax".split()
+IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # mean and deviation of its colours
 ROUNDING = 1e-4  # of probabilities, after some hundred operations in float32
 
 
@@ -28,8 +29,8 @@ def expected(path, mixers=None, size=SIZE):
     left, top = (round((side - size) / 2) for side in image.size)
     image = image.crop((left, top, left + size, top + size))
     pixels = torch.tensor(np.asarray(image)).permute(2, 0, 1)[None].double() / 255
-    mean, deviation = ([[[x]] for x in xs] for xs in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
-    pixels = (pixels - torch.tensor([mean]).view(1, 3, 1, 1)) / torch.tensor([deviation]).view(1, 3, 1, 1)
+    mean, deviation = (torch.tensor(x).view(1, 3, 1, 1) for x in IMAGENET)
+    pixels = (pixels - mean) / deviation
     weights = {name: value.double() for name, value in safetensors.torch.load_file(TINY).items()}
     logits = tiny_mavit.Model(weights, mixers or MIXERS, False)(pixels)
     return torch.softmax(logits, 1)[0]
@@ -48,9 +49,11 @@ def assert_agrees(predictions, probabilities):
 
 
 def test_a_folder_as_plain_torch_answers_it(folder, weights):
-    run = mala("predict", folder, "--weights", weights, "--json", "--top", 7, "--batch", 2)
+    run = mala("predict", folder, "--weights", weights, "--json", "--top", 7, "--batch", 2,
+               "--threads", 2)
     found = answers(run)
-    assert list(found) == [str(folder / name) for name in ("b.png", "deep/a.jpg", "deep/deeper/c.WEBP")]
+    names = ("b.png", "deep/a.jpg", "deep/deeper/c.WEBP")
+    assert list(found) == [str(folder / name) for name in names]
     for file, predictions in found.items():
         assert len(predictions) == 7
         assert_agrees(predictions, expected(file))
@@ -88,11 +91,12 @@ def test_stdin_brings_a_picture_or_names(folder, weights):
 
 
 def test_patterns(folder, weights):
-    picture(5).save(folder / "odd[1].png")
+    odd = f"{folder}/odd[1].png"
+    picture(5).save(odd)
     words = ["--weights", weights, "--json"]
     assert list(answers(mala("predict", f"{folder}/*.png", *words))) == [
-        f"{folder}/b.png", f"{folder}/odd[1].png"]
-    assert list(answers(mala("predict", f"{folder}/odd[1].png", *words))) == [f"{folder}/odd[1].png"]
+        f"{folder}/b.png", odd]
+    assert list(answers(mala("predict", odd, *words))) == [odd]
     run = mala("predict", f"{folder}/*.bmp", f"{folder}/b.png", *words, code=1)
     assert f"{folder}/*.bmp: no file fits this" in run.err
     assert list(answers(run)) == [f"{folder}/b.png"]
@@ -142,17 +146,23 @@ def test_weights_that_do_not_fit(tmp_path, folder, weights):
     assert "none.pth" in run.err and "No such file" in run.err
 
 
-@pytest.mark.parametrize("key, value", [("mala.labels", '["one"]'), ("mala.image_size", "1e300"),
-                                        ("mala.mean", "[1,2]"), ("mala.crop", "0")])
-def test_cards_that_lie(tmp_path, folder, key, value):
-    path = tmp_path / "lying.safetensors"
-    safetensors.torch.save_file(safetensors.torch.load_file(TINY), path, {key: value})
-    run = mala("predict", folder / "b.png", "--weights", path, code=1)
-    assert str(path) in run.err and ("labels" if "labels" in key else key) in run.err
+def test_cards_that_lie(tmp_path, folder):
+    lies = {"mala.labels": '["one"]', "mala.image_size": "1e300", "mala.mean": "[1,2]"}
+    paths = [tmp_path / f"{key}.safetensors" for key in lies]
+    for path, lie in zip(paths, lies.items()):
+        safetensors.torch.save_file(safetensors.torch.load_file(TINY), path, dict([lie]))
+    words = ["predict", folder / "b.png", "--weights"]
+    runs = together(lambda path: mala(*words, path, code=1), paths)
+    for path, run, word in zip(paths, runs, ("1 labels and 7 classes", "image_size", "mean")):
+        assert str(path) in run.err and word in run.err
 
 
-def test_models_without_weights_say_so(folder):
+def test_models_without_weights_say_so_and_answer_soon(folder):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     run = mala("predict", folder / "b.png", "--model", "mavit_n", "--json", "--quiet")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    # The work, not the wall: other programs may be busy here.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 1.5
     [predictions] = answers(run).values()
     assert len(predictions) == 5 and predictions[0]["label"] is None
     assert "random" in run.err

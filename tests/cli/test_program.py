@@ -1,32 +1,19 @@
 """The frame of the program: help, versions, mistyped words, the list of models, the bench."""
 
 import json
+import os
 import subprocess
 
-import pytest
-from conftest import mala
+from conftest import mala, together
 
+COMMANDS = ["predict", "eval", "models", "convert", "bench"]
 MODELS = {"mavit_t": 16449128, "mavit_s": 27142568, "mavit_b": 49792648, "mavit_l": 97766088}
 
 
-def test_help_and_version():
-    text = mala("--help").out
-    for command in ("predict", "eval", "models", "convert", "bench"):
-        assert f"\n  {command} " in text
-    assert mala("--version").out.startswith("mala 0.")
-
-
-@pytest.mark.parametrize("command", ["predict", "eval", "models", "convert", "bench"])
-def test_every_command_has_help_with_examples(command):
-    text = mala(command, "--help").out
-    assert f"Examples:\n  mala {command}" in text
-    assert text.count(f"  mala {command}") >= 2
-
-
-@pytest.mark.parametrize("words, hint", [
+WRONG = [
     (["predcit", "a.png"], "'predcit' is no command; did you mean predict?"),
-    (["predict", "a.png", "--wieghts", "w"], "'--wieghts' is no option of mala predict;"
-                                             " did you mean --weights?"),
+    (["predict", "a.png", "--wieghts", "w"],
+     "'--wieghts' is no option of mala predict; did you mean --weights?"),
     (["predict", "a.png", "--topp=3"], "did you mean --top?"),
     (["xyzzy"], "'xyzzy' is no command\nTry: mala --help"),
     (["predict"], "IMAGE is required\nTry: mala predict --help"),
@@ -36,10 +23,27 @@ def test_every_command_has_help_with_examples(command):
     (["eval", "--weights", "w"], "--data is required"),
     (["bench", "--model", "mavit_z"], "no model 'mavit_z'; did you mean mavit_"),
     ([], "Usage: mala"),
-])
-def test_wrong_use_ends_with_2(words, hint):
-    run = mala(*words, code=2)
-    assert hint in run.err and run.out == ""
+]
+
+
+def test_help_and_version():
+    text = mala("--help").out
+    for command in COMMANDS:
+        assert f"\n  {command} " in text
+    assert mala("--version").out.startswith("mala 0.")
+
+
+def test_every_command_has_help_with_examples():
+    texts = together(lambda command: mala(command, "--help").out, COMMANDS)
+    for command, text in zip(COMMANDS, texts):
+        assert f"Examples:\n  mala {command}" in text
+        assert text.count(f"  mala {command}") >= 2
+
+
+def test_wrong_use_ends_with_2():
+    runs = together(lambda wrong: mala(*wrong[0], code=2), WRONG)
+    for (_, hint), run in zip(WRONG, runs):
+        assert hint in run.err and run.out == ""
 
 
 def test_models():
@@ -55,14 +59,9 @@ def test_models():
 
 def test_a_full_disk_is_an_error():
     with open("/dev/full", "w", encoding="utf-8") as full:
-        done = subprocess.run([mala_program(), "models"], stdout=full, stderr=subprocess.PIPE,
-                              text=True, check=False)
+        done = subprocess.run([os.environ["MALA_PROGRAM"], "models"], stdout=full,
+                              stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1 and "stdout" in done.stderr
-
-
-def mala_program():
-    import os
-    return os.environ["MALA_PROGRAM"]
 
 
 def test_bench():
