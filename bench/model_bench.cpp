@@ -16,8 +16,8 @@
 #include "bench/support/report.h"
 #include "bench/support/roof.h"
 #include "bench/support/tensors.h"
-#include "bench/support/text_table.h"
 #include "mala/core/error.h"
+#include "mala/core/text_table.h"
 #include "mala/models/vision/macs.h"
 #include "mala/models/vision/mavit_inference.h"
 

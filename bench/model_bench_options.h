@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/support/timing.h"
+#include "mala/core/timing.h"
 #include "mala/core/dtypes.h"
 
 namespace mala::bench {

@@ -75,3 +75,7 @@ string(REGEX REPLACE "/$" "" pc_to_prefix ${pc_to_prefix})
 list(JOIN mala_private_libs " " pc_private_libs)
 configure_file(cmake/mala.pc.in mala.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/mala.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+if(TARGET mala_models)
+  include(${CMAKE_CURRENT_LIST_DIR}/install_models.cmake)
+endif()

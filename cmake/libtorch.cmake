@@ -1,5 +1,4 @@
-# LibTorch as targets, straight from the folder of the installed torch wheel: its own
-# TorchConfig.cmake insists on a CUDA toolkit.
+# Finds the torch wheel that tools/setup installed, or the one that MALA_TORCH_DIR names.
 if(NOT EXISTS "${MALA_TORCH_DIR}/include/torch/library.h")
   file(GLOB wheel "${PROJECT_SOURCE_DIR}/.venv/lib/python3.*/site-packages/torch")
   set(MALA_TORCH_DIR "${wheel}" CACHE PATH "the folder `torch` of an installed torch wheel" FORCE)
@@ -8,23 +7,4 @@ if(NOT EXISTS "${MALA_TORCH_DIR}/include/torch/library.h")
   message(FATAL_ERROR "no torch wheel in '${MALA_TORCH_DIR}'; run tools/setup, set "
     "-DMALA_TORCH_DIR=.../site-packages/torch, or build without torch: -DMALA_TORCH=OFF")
 endif()
-
-add_library(libtorch INTERFACE)
-add_library(mala::libtorch ALIAS libtorch)
-# After everything else: the wheel bundles another fmt.
-target_compile_options(libtorch INTERFACE
-  "SHELL:-idirafter \"${MALA_TORCH_DIR}/include\""
-  "SHELL:-idirafter \"${MALA_TORCH_DIR}/include/torch/csrc/api/include\"")
-# libtorch.so exports parts of an older libstdc++ (std::filesystem), on which programs compiled here
-# crash: the system's comes first.
-target_link_libraries(libtorch INTERFACE stdc++ torch torch_cpu c10)
-# The rpath comes as an option, not as a link directory, because CMake would warn that the wheel's
-# libgomp.so.1 hides the system's. It must: one libgomp a process means one pool of threads.
-# libtorch_cpu.so needs libraries of other wheels, which it finds by its own rpath.
-target_link_options(libtorch INTERFACE -L${MALA_TORCH_DIR}/lib -Wl,-rpath,${MALA_TORCH_DIR}/lib
-  -Wl,--allow-shlib-undefined)
-if(MALA_WITH_CUDA)
-  # Nothing refers to these by name, yet they register the CUDA backend.
-  target_link_libraries(libtorch INTERFACE
-    -Wl,--push-state,--no-as-needed torch_cuda c10_cuda -Wl,--pop-state)
-endif()
+include(${CMAKE_CURRENT_LIST_DIR}/torch_target.cmake)

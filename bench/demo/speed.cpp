@@ -9,7 +9,7 @@
 
 #include "bench/demo/terminal.h"
 #include "bench/support/contenders.h"
-#include "bench/support/timing.h"
+#include "mala/core/timing.h"
 #include "mala/core/error.h"
 
 namespace mala::bench {

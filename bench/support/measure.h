@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bench/support/row.h"
-#include "bench/support/timing.h"
+#include "mala/core/timing.h"
 
 namespace mala::bench {
 

@@ -6,8 +6,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "bench/support/text_table.h"
 #include "mala/core/error.h"
+#include "mala/core/text_table.h"
 
 namespace mala::bench {
 

@@ -10,6 +10,7 @@
 #include "mala/data/dataset/image_source.h"
 #include "mala/data/image/prepare.h"
 #include "mala/data/image/resize.h"
+#include "mala/data/uninitialised.h"
 
 namespace mala::data {
 
@@ -26,12 +27,12 @@ struct BatchOptions {
   int64_t start_batch = 0;      // the first to give: where a resumed epoch goes on
   int64_t repeats = 1;          // times that a picture comes in an epoch, each augmented anew
   int64_t workers = 0;          // threads; 0: one a core
-  int64_t ahead = 3;            // batches in the making or waiting; bounds memory
+  int64_t ahead = 3;  // batches in the making or waiting, or more where workers would idle
   // Absent: the view of evaluation, the short side to `short_side` and then the middle.
-  std::optional<Augmentation> augmentation;
+  std::optional<Augmentation> augmentation{};
   int64_t short_side = 0;            // 0: image_size
   Filter filter = Filter::kBicubic;  // of evaluation
-  Normalization normalization;
+  Normalization normalization{};
   // A broken file's place is taken by another picture, drawn from the seed. Without this it stays
   // empty and its batch is smaller, which evaluation wants.
   bool replace_broken = true;
@@ -43,7 +44,7 @@ struct BadFile {
 
 struct ImageBatch {
   int64_t count = 0, size = 0;
-  std::vector<float> pixels;          // (count, size, size, 3), normalised
+  UninitialisedVector<float> pixels;  // (count, size, size, 3), normalised
   std::vector<int64_t> labels;        // (count)
   std::vector<int64_t> indices;       // (count), within the source
   std::vector<int64_t> other_labels;  // (count): of the pictures mixed in; labels, where none is

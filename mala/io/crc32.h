@@ -1,4 +1,4 @@
-// The checksum of zip files.
+// The checksums of zip files and of logs of events.
 #pragma once
 
 #include <cstdint>
@@ -8,5 +8,6 @@
 namespace mala::io {
 
 uint32_t crc32(Bytes bytes);
+uint32_t crc32c(Bytes bytes);
 
 }  // namespace mala::io

@@ -98,7 +98,8 @@ void load_weights(torch::nn::Module& model, const std::string& path, io::Copy co
   load_weights(model, io::read_weights(path, copy), path);
 }
 
-void save_weights(const torch::nn::Module& model, const std::string& path) {
+void save_weights(const torch::nn::Module& model, const std::string& path,
+                  const Metadata& metadata) {
   NamedTensors tensors = tensors_of(model);
   std::vector<io::Array> arrays;
   for (auto& [name, tensor] : tensors) {
@@ -113,7 +114,7 @@ void save_weights(const torch::nn::Module& model, const std::string& path) {
                       .bytes = {static_cast<const std::byte*>(tensor.const_data_ptr()),
                                 static_cast<size_t>(tensor.nbytes())}});
   }
-  io::write_safetensors(path, arrays);
+  io::write_safetensors(path, arrays, metadata);
 }
 
 }  // namespace mala::models

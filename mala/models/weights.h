@@ -6,6 +6,7 @@
 #include <string>
 
 #include "mala/io/pth.h"
+#include "mala/models/card.h"
 
 namespace mala::models {
 
@@ -16,7 +17,8 @@ void load_weights(torch::nn::Module& model, const std::string& path,
                   io::Copy copy = io::Copy::kTrained);
 void load_weights(torch::nn::Module& model, const io::Weights& weights, const std::string& path);
 
-// Writes parameters and buffers as safetensors.
-void save_weights(const torch::nn::Module& model, const std::string& path);
+// Writes parameters and buffers as safetensors, with metadata such as metadata_of(card).
+void save_weights(const torch::nn::Module& model, const std::string& path,
+                  const Metadata& metadata = {});
 
 }  // namespace mala::models

@@ -30,7 +30,7 @@ Tensor BlockImpl::forward(const Tensor& pixels) {
   const auto add = [&](const Tensor& x, const Tensor& branch, const Tensor& gamma) {
     return x + drop_path(gamma.flatten() * branch, drop_path_, is_training());
   };
-  Tensor x = pixels + convolve(pos, pixels);
+  Tensor x = placed(pixels);
   x = add(x, attn->forward(norm1->forward(x)), gamma_1);
   return add(x, ffn->forward(norm2->forward(x)), gamma_2);
 }

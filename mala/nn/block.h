@@ -32,6 +32,9 @@ class BlockImpl : public torch::nn::Module {
 
   Tensor forward(const Tensor& pixels);
 
+  // The pixels with their positions, before any branch is added.
+  Tensor placed(const Tensor& pixels) { return pixels + convolve(pos, pixels); }
+
   torch::nn::Conv2d pos;
   ChannelNorm norm1, norm2;
   GridAttention attn;

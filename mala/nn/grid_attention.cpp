@@ -28,11 +28,15 @@ GridAttentionImpl::GridAttentionImpl(int64_t dim, int64_t heads, Mixer mixer)
   register_module("proj", proj);
 }
 
-Tensor GridAttentionImpl::forward(const Tensor& pixels) {
+PackedParts GridAttentionImpl::parts_of(const Tensor& pixels) const {
   const auto parts = project(qkvo, pixels).chunk(4, -1);
-  const Tensor local = convolve(lepe, parts[2]);
-  return project(proj,
-                 mix_on_grid(mixer_, {parts[0], parts[1], parts[2], parts[3]}, local, heads_));
+  return {parts[0], parts[1], parts[2], parts[3]};
+}
+
+Tensor GridAttentionImpl::forward(const Tensor& pixels) {
+  const PackedParts parts = parts_of(pixels);
+  const Tensor local = convolve(lepe, parts.v);
+  return project(proj, mix_on_grid(mixer_, parts, local, heads_));
 }
 
 }  // namespace mala::nn

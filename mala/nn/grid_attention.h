@@ -23,6 +23,9 @@ class GridAttentionImpl : public torch::nn::Module {
 
   Tensor forward(const Tensor& pixels);
 
+  // What the packed projection makes of the pixels.
+  PackedParts parts_of(const Tensor& pixels) const;
+
   int64_t heads() const { return heads_; }
   Mixer mixer() const { return mixer_; }
 

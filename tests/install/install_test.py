@@ -3,6 +3,7 @@
     install_test.py --source TREE --build BUILD --version 0.1.0
 """
 import argparse
+import json
 import os
 import pathlib
 import re
@@ -17,6 +18,7 @@ OPTIONS = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 OPTIONS.add_argument("--source", type=pathlib.Path, required=True)
 OPTIONS.add_argument("--build", type=pathlib.Path, required=True)
 OPTIONS.add_argument("--version", required=True)
+OPTIONS.add_argument("--torch", type=pathlib.Path, help="where torch is; without it no models")
 OPTIONS.add_argument("--skip", metavar="REASON", help="do nothing but say why, and end with 77")
 
 # The functions of attention.h, causal.h and split.h.
@@ -111,6 +113,8 @@ class Install(unittest.TestCase):
     def test_each_header_stands_alone(self):
         include = self.prefix / "include"
         headers = sorted(str(path.relative_to(include)) for path in include.rglob("*.h"))
+        # Those with torch take half a minute each; examples/classify.cpp has most of them.
+        headers = [name for name in headers if name.split("/")[1] not in {"nn", "models", "ops"}]
         for name in ("attention", "causal", "split"):
             self.assertIn(f"mala/kernels/{name}.h", headers)
             self.assertIn(f"mala/kernels/{name}_c.h", headers)
@@ -163,7 +167,8 @@ class Install(unittest.TestCase):
 
     def test_pkg_config_with_only_the_static_library(self):
         prefix = self.folder / "static"
-        shutil.copytree(self.prefix, prefix, symlinks=True)
+        shutil.copytree(self.prefix, prefix, symlinks=True,
+                        ignore=shutil.ignore_patterns("libmala_*", "bin"))  # large, and not used
         for shared in prefix.rglob("libmala.so*"):
             shared.unlink()
         library = next(prefix.rglob("libmala.a")).parent
@@ -171,6 +176,45 @@ class Install(unittest.TestCase):
         run("sh", "-ec", f"cc {self.examples}/attention.c -o {program} "
             "$(pkg-config --static --cflags --libs mala)", env=self.environment(library))
         self.check_c(program)
+
+    def write_picture(self):
+        """A PPM with colours that run across it."""
+        path = self.folder / "picture.ppm"
+        pixels = bytes(value for y in range(40) for x in range(60)
+                       for value in (4 * x, 6 * y, (x * y) % 256))
+        path.write_bytes(b"P6 60 40 255\n" + pixels)
+        return path
+
+    def test_models(self):
+        """The example and the installed program see the same in a picture."""
+        if not options.torch:
+            self.skipTest("this build has no models")
+        build = self.folder / "with_models"
+        run("cmake", "-S", self.examples, "-B", build, "-G", "Ninja",
+            f"-DCMAKE_PREFIX_PATH={self.prefix}", f"-DMALA_TORCH_DIR={options.torch}")
+        run("cmake", "--build", build, "--target", "classify")
+        picture = self.write_picture()
+        weights = options.source / "tests/golden/tiny_mavit_weights.safetensors"
+        index, name, probability = run(build / "classify", weights, picture).split()
+        answer = run(self.prefix / "bin/mala", "predict", picture, "--weights", weights, "--json",
+                     "--quiet", "--device", "cpu")
+        best = json.loads(answer)["predictions"][0]
+        self.assertEqual((int(index), name), (best["index"], "class"))
+        self.assertAlmostEqual(float(probability), best["probability"], places=3)
+        done = subprocess.run([build / "classify", weights, "none.png"], capture_output=True,
+                              text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("none.png", done.stderr)
+
+    def test_models_without_torch_say_what_is_missing(self):
+        source = self.folder / "torchless_source"
+        source.mkdir()
+        (source / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.25)\nproject(torchless LANGUAGES CXX)\n"
+            "find_package(mala REQUIRED COMPONENTS models)\n")
+        with self.assertRaisesRegex(AssertionError, "torch"):
+            run("cmake", "-S", source, "-B", source / "build", "-G", "Ninja",
+                f"-DCMAKE_PREFIX_PATH={self.prefix}", "-DMALA_TORCH_DIR=/nowhere")
 
     def test_versions_agree(self):
         version = run("pkg-config", "--modversion", "mala", env=self.environment())

@@ -15,7 +15,7 @@ struct Augmentation {
   int64_t padding = 4;                                  // "padded": black pixels on every side
   std::string interpolation = "bicubic";                // "bicubic", "bilinear" or "random"
   double flip = 0.5;                                    // probability
-  std::string rand_augment;                             // such as "m9-mstd0.5-inc1"; empty: none
+  std::string rand_augment{};                           // such as "m9-mstd0.5-inc1"; empty: none
   double colour_jitter = 0.0;    // brightness, contrast and colour times 1 - this to 1 + this
   double erase = 0.0;            // probability of a rectangle of noise
   double mixup = 0.0;            // alpha of the share's beta distribution; 0: none
@@ -45,6 +45,6 @@ void visit_fields(AnyAugmentation& a, Visit&& visit) {
 }
 
 // Throws mala::Error that names the field when one is out of its range.
-void check(const Augmentation& augmentation);
+void check_augmentation(const Augmentation& augmentation);
 
 }  // namespace mala::data

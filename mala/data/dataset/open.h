@@ -10,7 +10,7 @@ namespace mala::data {
 struct SourceOptions {
   // Names by label, where a list or shards have numbers, or where another set decides their order
   // (a test set takes those of its training set). Empty: as the set itself says.
-  std::vector<std::string> classes;
+  std::vector<std::string> classes{};
   // Decoded pictures are kept in memory up to this: small ones are read over and over.
   int64_t cache_bytes = 0;
 };

@@ -18,6 +18,10 @@ Decoded decode_png(Bytes bytes, const Source& source, DecodeLimits limits);
 Decoded decode_webp(Bytes bytes, const Source& source, DecodeLimits limits);
 Decoded decode_pnm(Bytes bytes, const Source& source, DecodeLimits limits);
 
+// An upright part of the picture.
+Image decode_jpeg_region(Bytes bytes, const Source& source, DecodeLimits limits,
+                         const ChooseRegion& choose);
+
 // Throws unless there are pixels, and no more than the limit. Sizes may be any number.
 void check_size(Size size, const Source& source, DecodeLimits limits);
 

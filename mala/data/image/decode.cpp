@@ -36,7 +36,17 @@ std::string_view known_kind(std::string_view text) {
   return "no picture of a kind we know";
 }
 
+Decode find_decoder(Bytes bytes, const Source& source) {
+  source.check(!bytes.empty(), "is empty");
+  const Decode decode = decoder_for(text_of(bytes));
+  source.check(decode != nullptr, "is ", known_kind(text_of(bytes)),
+               "; JPEG, PNG, WebP, PPM and PGM are read");
+  return decode;
+}
+
 }  // namespace
+
+bool looks_like_picture(Bytes bytes) { return decoder_for(text_of(bytes)) != nullptr; }
 
 void check_size(Size size, const Source& source, DecodeLimits limits) {
   source.check(size.width > 0 && size.height > 0, "has no pixels: it is ", size.width, " by ",
@@ -48,12 +58,18 @@ void check_size(Size size, const Source& source, DecodeLimits limits) {
 
 Image decode_image(Bytes bytes, const std::string& name, DecodeLimits limits) {
   const Source source{"read_image", name};
-  source.check(!bytes.empty(), "is empty");
-  const Decode decode = decoder_for(text_of(bytes));
-  source.check(decode != nullptr, "is ", known_kind(text_of(bytes)),
-               "; JPEG, PNG, WebP, PPM and PGM are read");
-  Decoded decoded = decode(bytes, source, limits);
+  Decoded decoded = find_decoder(bytes, source)(bytes, source, limits);
   return upright(std::move(decoded.image), decoded.orientation);
+}
+
+Image decode_region(Bytes bytes, const std::string& name, const ChooseRegion& choose,
+                    DecodeLimits limits) {
+  const Source source{"read_image", name};
+  if (find_decoder(bytes, source) == decode_jpeg) {
+    return decode_jpeg_region(bytes, source, limits, choose);
+  }
+  const Image image = decode_image(bytes, name, limits);
+  return crop(image, choose(image.size));
 }
 
 Image read_image(const std::string& path, DecodeLimits limits) {

@@ -5,6 +5,7 @@
 
 #include "mala/core/bytes.h"
 #include "mala/data/image/image.h"
+#include "mala/data/image/region.h"
 
 namespace mala::data {
 
@@ -22,7 +23,15 @@ struct DecodeLimits {
 // cut short, too large or of another kind.
 Image read_image(const std::string& path, DecodeLimits limits = {});
 
+// Whether the bytes begin as those of a picture that is read here do.
+bool looks_like_picture(Bytes bytes);
+
 // The same for a file in memory; messages call it `name`.
 Image decode_image(Bytes bytes, const std::string& name, DecodeLimits limits = {});
+
+// A part of it, equal to a crop of the whole. What lies outside is checked for damage all the same,
+// but of a JPEG it is not worked out, which takes half the time.
+Image decode_region(Bytes bytes, const std::string& name, const ChooseRegion& choose,
+                    DecodeLimits limits = {});
 
 }  // namespace mala::data

@@ -7,6 +7,9 @@
 // Codes of warnings.
 #include <jerror.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "mala/data/image/codec_errors.h"
 #include "mala/data/image/codecs.h"
 #include "mala/data/image/orientation.h"
@@ -84,19 +87,29 @@ class JpegDecoder {
     return 1;
   }
 
-  Image read() {
+  // What lies outside the region is read, so that damage is noticed, but not worked out.
+  Image read(const Region& region) {
     const bool has_ink = info_.num_components == 4;
     info_.out_color_space = has_ink ? JCS_CMYK : JCS_RGB;
-    Image image(size());
-    std::vector<uint8_t> ink(has_ink ? static_cast<size_t>(size().width) * 4 : 0);
+    Image image(region.size);
+    const auto samples = static_cast<size_t>(has_ink ? 4 : kChannels);
+    std::vector<uint8_t> line(static_cast<size_t>(size().width) * samples);
     guard([&] {
       jpeg_start_decompress(&info_);
-      while (info_.output_scanline < info_.output_height) {
-        uint8_t* const row = image.row(info_.output_scanline);
-        uint8_t* to = has_ink ? ink.data() : row;
+      const int64_t inset = narrow(region);
+      jpeg_skip_scanlines(&info_, static_cast<JDIMENSION>(region.top));
+      uint8_t* const first = line.data() + static_cast<size_t>(inset) * samples;
+      const bool in_place = !has_ink && info_.output_width == image.size.width;
+      for (int64_t y = 0; y < region.size.height; ++y) {
+        uint8_t* to = in_place ? image.row(y) : line.data();
         jpeg_read_scanlines(&info_, &to, 1);
-        if (has_ink) light_of_ink(to, image.size.width, row);
+        if (has_ink) {
+          light_of_ink(first, image.size.width, image.row(y));
+        } else if (!in_place) {
+          std::memcpy(image.row(y), first, static_cast<size_t>(image.size.width * kChannels));
+        }
       }
+      skip_to_end(line.data());
       jpeg_finish_decompress(&info_);
     });
     source_.check(!errors_.lost_pixels, "is cut short or damaged: ", errors_.words);
@@ -104,6 +117,25 @@ class JpegDecoder {
   }
 
  private:
+  // Leaves out whole columns of blocks beside the region; how far within the rest it begins. One
+  // more block on each side stays, since chroma is smoothed over block borders.
+  int64_t narrow(const Region& region) {
+    const int64_t block = int64_t{info_.max_h_samp_factor} * DCTSIZE;
+    const int64_t end = std::min(region.left + region.size.width + block, size().width);
+    auto begin = static_cast<JDIMENSION>(std::max<int64_t>(region.left - block, 0));
+    auto width = static_cast<JDIMENSION>(end) - begin;
+    if (begin > 0 || width < info_.output_width) jpeg_crop_scanline(&info_, &begin, &width);
+    return region.left - begin;
+  }
+
+  // A skip to the very end would not even look at what is skipped, so the last line is read.
+  void skip_to_end(uint8_t* line) {
+    const JDIMENSION left = info_.output_height - info_.output_scanline;
+    if (left == 0) return;
+    jpeg_skip_scanlines(&info_, left - 1);
+    jpeg_read_scanlines(&info_, &line, 1);
+  }
+
   // Adobe's programs, and all others after them, store 255 for no ink.
   static void light_of_ink(const uint8_t* ink, int64_t width, uint8_t* row) {
     for (int64_t i = 0; i < width; ++i, ink += 4, row += kChannels) {
@@ -135,7 +167,21 @@ Decoded decode_jpeg(Bytes bytes, const Source& source, DecodeLimits limits) {
   JpegDecoder decoder(bytes, source);
   check_size(decoder.size(), source, limits);
   const int orientation = decoder.orientation();  // forgotten once all is read
-  return {decoder.read(), orientation};
+  return {decoder.read(whole(decoder.size())), orientation};
+}
+
+Image decode_jpeg_region(Bytes bytes, const Source& source, DecodeLimits limits,
+                         const ChooseRegion& choose) {
+  JpegDecoder decoder(bytes, source);
+  check_size(decoder.size(), source, limits);
+  const int orientation = decoder.orientation();
+  if (orientation != 1) {
+    const Image image = upright(decoder.read(whole(decoder.size())), orientation);
+    return crop(image, choose(image.size));
+  }
+  const Region region = choose(decoder.size());
+  check_region(region, decoder.size());
+  return decoder.read(region);
 }
 
 }  // namespace mala::data

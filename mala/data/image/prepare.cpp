@@ -2,10 +2,10 @@
 #include "mala/data/image/prepare.h"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include "mala/core/error.h"
+#include "mala/data/image/region.h"
 
 namespace mala::data {
 namespace {
@@ -56,12 +56,7 @@ Image centre_crop(const Image& image, Size size) {
         "; resize the picture first");
   const int64_t left = margin(image.size.width, size.width);
   const int64_t top = margin(image.size.height, size.height);
-  Image out(size);
-  for (int64_t y = 0; y < size.height; ++y) {
-    std::memcpy(out.row(y), image.row(top + y) + left * kChannels,
-                static_cast<size_t>(size.width * kChannels));
-  }
-  return out;
+  return crop(image, {left, top, size});
 }
 
 void normalize(const Image& image, const Normalization& normalization, PixelOrder order,

@@ -6,15 +6,7 @@
 
 #include "mala/core/error.h"
 #include "mala/data/image/resample_weights.h"
-
-// The loops are plain; on x86 the compiler makes them once more for machines with longer vectors.
-// Sanitizers cannot watch the choice between the two.
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
-    !defined(__clang__)
-#define MALA_EVERY_VECTOR [[gnu::target_clones("avx2", "default")]]
-#else
-#define MALA_EVERY_VECTOR
-#endif
+#include "mala/data/image/vectors.h"
 
 namespace mala::data {
 namespace {

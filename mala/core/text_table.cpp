@@ -1,21 +1,28 @@
 // Finds the widths of columns and pads their cells.
-#include "bench/support/text_table.h"
+#include "mala/core/text_table.h"
 
 #include <algorithm>
 
-namespace mala::bench {
+namespace mala {
 
 namespace {
 
 using Cells = std::vector<std::string>;
 
+// Letters, not bytes: of a letter in UTF-8 all bytes but the first begin with the bits 10.
+size_t width_of(const std::string& text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u;
+  }));
+}
+
 void widen(std::vector<size_t>& widths, const Cells& cells) {
   widths.resize(std::max(widths.size(), cells.size()));
-  for (size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], cells[i].size());
+  for (size_t i = 0; i < cells.size(); ++i) widths[i] = std::max(widths[i], width_of(cells[i]));
 }
 
 std::string padding(const std::string& cell, size_t width) {
-  return std::string(width - cell.size(), ' ');
+  return std::string(width - width_of(cell), ' ');
 }
 
 std::string without_end_spaces(const std::string& text) {
@@ -44,4 +51,4 @@ std::string align(const std::vector<Line>& lines) {
   return text;
 }
 
-}  // namespace mala::bench
+}  // namespace mala

@@ -1,11 +1,11 @@
 // The clock, the turns and the median.
-#include "bench/support/timing.h"
+#include "mala/core/timing.h"
 
 #include <algorithm>
 #include <chrono>
 #include <numeric>
 
-namespace mala::bench {
+namespace mala {
 
 namespace {
 
@@ -55,4 +55,4 @@ std::vector<double> time_in_turns(const std::vector<std::function<void()>>& call
   return medians;
 }
 
-}  // namespace mala::bench
+}  // namespace mala

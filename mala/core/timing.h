@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-namespace mala::bench {
+namespace mala {
 
 struct TimingLimits {
   int64_t repeats = 200;  // of each call
@@ -17,4 +17,4 @@ struct TimingLimits {
 std::vector<double> time_in_turns(const std::vector<std::function<void()>>& calls,
                                   const TimingLimits& limits);
 
-}  // namespace mala::bench
+}  // namespace mala

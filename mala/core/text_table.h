@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace mala::bench {
+namespace mala {
 
 // Labels stand left and figures right. A line may have a note in place of figures; an empty line
 // has neither.
@@ -16,4 +16,4 @@ struct Line {
 // A line of text each, as wide as the longest of their cells need.
 std::string align(const std::vector<Line>& lines);
 
-}  // namespace mala::bench
+}  // namespace mala
