@@ -22,7 +22,7 @@ MAY_USE = {
     "nn": {"core", "ops"},
     "models": {"core", "io", "nn"},
     "tasks": {"core", "data", "models"},
-    "train": {"core", "io", "data", "tasks"},
+    "train": {"core", "io", "data", "models", "tasks"},
     "serve": {"core", "tasks"},
     "cli": {"core", "io", "kernels", "ops", "data", "nn", "models", "tasks", "train", "serve"},
 }

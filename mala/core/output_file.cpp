@@ -10,6 +10,20 @@
 #include <cstring>
 
 namespace mala {
+namespace {
+
+// The new name reaches the disk with its folder. Where that cannot be asked for, the system does it
+// in its own time.
+void flush_folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == path.npos ? "." : path.substr(0, slash + 1);
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  fsync(descriptor);
+  close(descriptor);
+}
+
+}  // namespace
 
 OutputFile::OutputFile(const Source& source) : source_(source) {
   // Several writers may be at it at once, in this process or others: each takes a name of its own.
@@ -43,6 +57,7 @@ void OutputFile::commit() {
                 "cannot be put in place: ", std::strerror(errno));
   close(descriptor_);
   descriptor_ = -1;
+  flush_folder_of(source_.name);
 }
 
 }  // namespace mala

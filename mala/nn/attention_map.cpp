@@ -46,6 +46,12 @@ Tensor weights_of(Mixer mixer, const MapScores& scores, double growth) {
   const Tensor inverse = 1 / (s + ops::AttentionArguments{}.eps);
   if (mixer == Mixer::kLinear) return inverse * x;
   if (mixer == Mixer::kInline) return x - (s - 1) / tokens;
+  if (mixer == Mixer::kMalaNoGain) return x - s / tokens;
+  if (mixer == Mixer::kMalaNoShift) return (1 + inverse) * x;
+  if (mixer == Mixer::kMalaBalanced) {
+    const Tensor gained = (1 + inverse) * x;
+    return gained - (gained.sum(-1, true) - 1) / tokens;
+  }
   return (1 + inverse) * x - s / tokens;
 }
 

@@ -1,4 +1,4 @@
-// How tokens look at each other: the four rules that models choose from, for each stage.
+// How tokens look at each other: the rules that models choose from, for each stage.
 #pragma once
 
 #include <optional>
@@ -8,9 +8,21 @@
 
 namespace mala::nn {
 
-enum class Mixer { kMala, kSoftmax, kLinear, kInline };
+enum class Mixer {
+  kMala,
+  kSoftmax,
+  kLinear,
+  kInline,
+  kMalaBalanced,  // mala with the balanced norm of docs/math.md: rows sum to one with RoPE too
+  // What mala is without one of its parts, to see what that part is for.
+  kMalaRelu,     // features relu in place of ELU + 1
+  kMalaExp,      // features exp
+  kMalaNoGain,   // gain 1 in place of 1 + 1 / s
+  kMalaNoShift,  // nothing is taken off
+};
 
-// "mala", "softmax", "linear", "inline"
+// "mala", "softmax", "linear", "inline", "mala_balanced", "mala_relu", "mala_exp", "mala_no_gain",
+// "mala_no_shift"
 std::string_view word_for(Mixer mixer);
 // Throws mala::Error for any other word.
 Mixer mixer_named(std::string_view word);

@@ -6,7 +6,6 @@
 namespace mala::nn {
 namespace {
 
-using torch::nn::BatchNorm2d;
 using torch::nn::Conv2d;
 
 Conv2d conv3x3(int64_t from, int64_t to, int64_t stride) {
@@ -26,7 +25,7 @@ PatchEmbedImpl::PatchEmbedImpl(int64_t dim, int64_t stride) {
   const int64_t half = dim / 2;
   const auto add = [&](int64_t from, int64_t to, int64_t step) {
     proj->push_back(conv3x3(from, to, step));
-    proj->push_back(BatchNorm2d(to));
+    proj->push_back(BatchNorm(to));
   };
   add(3, half, 2);
   for (int i = 0; i < 2; ++i) {

@@ -1,9 +1,9 @@
 // From pictures to pixels of the first stage, and from stage to stage.
 #pragma once
 
-#include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 
+#include "mala/nn/batch_norm.h"
 #include "mala/nn/pixels.h"
 
 namespace mala::nn {
@@ -32,7 +32,7 @@ class DownsampleImpl : public torch::nn::Module {
   Tensor forward(const Tensor& pixels);
 
   torch::nn::Conv2d reduction;
-  torch::nn::BatchNorm2d norm;
+  BatchNorm norm;
 };
 TORCH_MODULE(Downsample);
 

@@ -1,14 +1,16 @@
 // Angles in double, rounded once.
 #include "mala/nn/rope.h"
 
+#include <c10/core/InferenceMode.h>
+
+#include <map>
+#include <mutex>
+#include <tuple>
+
 namespace mala::nn {
+namespace {
 
-Tensor grid_angles(int64_t head_dim) {
-  const Tensor exponents = torch::linspace(0, 1, head_dim / 4, torch::kFloat64);
-  return torch::pow(10000.0, -exponents);
-}
-
-Tensor grid_rotation(GridSize grid, int64_t head_dim, torch::Device device) {
+Tensor make_rotation(GridSize grid, int64_t head_dim) {
   const Tensor angles = grid_angles(head_dim);
   // Sines and cosines are slow: for each row and column, not for each token.
   const auto steps = [&](int64_t count) {
@@ -18,7 +20,32 @@ Tensor grid_rotation(GridSize grid, int64_t head_dim, torch::Device device) {
   const std::vector<int64_t> sizes{grid.height, grid.width, head_dim / 4};
   const Tensor rows = steps(grid.height).unsqueeze(1).expand(sizes);
   const Tensor columns = steps(grid.width).unsqueeze(0).expand(sizes);
-  return torch::cat({rows, columns}, -1).flatten(0, 1).to(device);  // (N, D / 2)
+  return torch::cat({rows, columns}, -1).flatten(0, 1);  // (N, D / 2)
+}
+
+}  // namespace
+
+Tensor grid_angles(int64_t head_dim) {
+  const Tensor exponents = torch::linspace(0, 1, head_dim / 4, torch::kFloat64);
+  return torch::pow(10000.0, -exponents);
+}
+
+// Models ask for the same few again and again, and a GPU would wait for the copy each time.
+Tensor grid_rotation(GridSize grid, int64_t head_dim, torch::Device device) {
+  constexpr size_t kMost = 64;
+  static std::mutex mutex;
+  // Never destroyed: at the end of a program its GPU may be gone before.
+  using Known = std::map<std::tuple<int64_t, int64_t, int64_t, std::string>, Tensor>;
+  static Known& known = *new Known;
+  const std::lock_guard lock(mutex);
+  if (known.size() >= kMost) known.clear();
+  Tensor& rotation = known[{grid.height, grid.width, head_dim, device.str()}];
+  if (!rotation.defined()) {
+    // A tensor of inference could not serve a training that follows.
+    const c10::InferenceMode no_inference(false);
+    rotation = make_rotation(grid, head_dim).to(device);
+  }
+  return rotation;
 }
 
 Tensor rotate(const Tensor& x, const Tensor& rotation) {

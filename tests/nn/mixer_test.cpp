@@ -45,12 +45,22 @@ Tensor scaled_products(const Tensor& q, const Tensor& k) {
 // The map of weights (B, H, N, N).
 Tensor weights(Mixer mixer, const Tensor& q, const Tensor& k) {
   if (mixer == Mixer::kSoftmax) return torch::softmax(scaled_products(turned(q), turned(k)), -1);
-  const Tensor fq = torch::elu(q) + 1, fk = torch::elu(k) + 1;
+  const auto features = [&](const Tensor& x) {
+    if (mixer == Mixer::kMalaRelu) return torch::relu(x);
+    return mixer == Mixer::kMalaExp ? torch::exp(x) : torch::elu(x) + 1;
+  };
+  const Tensor fq = features(q), fk = features(k);
   const auto tokens = static_cast<double>(kGrid.tokens());
   const Tensor s = scaled_products(fq, fk).mean(-1, true);
   const Tensor x = scaled_products(turned(fq), turned(fk)) / tokens;
   if (mixer == Mixer::kLinear) return x / (s + 1e-6);
   if (mixer == Mixer::kInline) return x - (s - 1) / tokens;
+  if (mixer == Mixer::kMalaNoGain) return x - s / tokens;
+  if (mixer == Mixer::kMalaNoShift) return (1 + 1 / (s + 1e-6)) * x;
+  if (mixer == Mixer::kMalaBalanced) {
+    const Tensor gained = (1 + 1 / (s + 1e-6)) * x;
+    return gained - (gained.sum(-1, true) - 1) / tokens;
+  }
   return (1 + 1 / (s + 1e-6)) * x - s / tokens;
 }
 
@@ -77,7 +87,8 @@ TEST_P(MixerRules, GoesWithoutGridLocalTermAndGate) {
   const Tensor q = torch::randn({1, 2, 9, 8}), k = torch::randn({1, 2, 9, 8});
   const Tensor out = mix(GetParam(), {.q = q, .k = k, .v = torch::ones({1, 2, 9, 8})});
   EXPECT_EQ(out.sizes(), torch::IntArrayRef({1, 9, 16}));
-  // Without rotation every rule's weights sum to one.
+  if (GetParam() == Mixer::kMalaNoGain || GetParam() == Mixer::kMalaNoShift) return;
+  // Without rotation every whole rule's weights sum to one.
   EXPECT_LT((out - 1).abs().max().item<double>(), 1e-4);
 }
 
@@ -85,7 +96,8 @@ TEST_P(MixerRules, HasItsWord) { EXPECT_EQ(mixer_named(word_for(GetParam())), Ge
 
 INSTANTIATE_TEST_SUITE_P(Every, MixerRules,
                          testing::Values(Mixer::kMala, Mixer::kSoftmax, Mixer::kLinear,
-                                         Mixer::kInline),
+                                         Mixer::kInline, Mixer::kMalaBalanced, Mixer::kMalaRelu,
+                                         Mixer::kMalaExp, Mixer::kMalaNoGain, Mixer::kMalaNoShift),
                          [](const auto& test) { return std::string(word_for(test.param)); });
 
 std::string message_of(const std::function<void()>& call) {
@@ -99,7 +111,8 @@ std::string message_of(const std::function<void()>& call) {
 
 TEST(Mixer, RefusesOtherWordsAndHeads) {
   EXPECT_EQ(message_of([] { mixer_named("mamba"); }),
-            "[mixer] 'mamba' is no mixer; use mala, softmax, linear or inline");
+            "[mixer] 'mamba' is no mixer; use mala, softmax, linear or inline, or one of"
+            " mala_balanced, mala_relu, mala_exp, mala_no_gain, mala_no_shift");
   EXPECT_NE(message_of([] { GridAttention(24, 2, Mixer::kMala); }).find("dim 24 with 2 heads"),
             std::string::npos);
 }

@@ -10,12 +10,21 @@
 #include "mala/core/error.h"
 #include "mala/models/initialize.h"
 #include "mala/nn/drop_path.h"
+#include "mala/nn/recompute.h"
 
 namespace mala::models {
 namespace {
 
-const std::array<DeitConfig, 2> kConfigs{
-    {{.name = "deit_t", .dim = 192, .heads = 3}, {.name = "deit_s", .dim = 384, .heads = 6}}};
+const std::array<DeitConfig, 3> kConfigs{{{.name = "vit_n",
+                                           .dim = 192,
+                                           .heads = 3,
+                                           .depth = 6,
+                                           .patch = 2,
+                                           .grid = 16,
+                                           .drop_path = 0,
+                                           .classes = 10},
+                                          {.name = "deit_t", .dim = 192, .heads = 3},
+                                          {.name = "deit_s", .dim = 384, .heads = 6}}};
 
 torch::nn::LayerNorm token_norm(int64_t dim) {
   return torch::nn::LayerNorm(torch::nn::LayerNormOptions({dim}).eps(1e-6));
@@ -29,7 +38,7 @@ const DeitConfig& deit_config(std::string_view name) {
   for (const DeitConfig& config : kConfigs) {
     if (config.name == name) return config;
   }
-  throw Error(str("[deit_config] no model '", name, "'; there are deit_t and deit_s"));
+  throw Error(str("[deit_config] no model '", name, "'; there are vit_n, deit_t and deit_s"));
 }
 
 DeitAttentionImpl::DeitAttentionImpl(int64_t dim, int64_t heads, nn::Mixer mixer)
@@ -117,7 +126,10 @@ Tensor DeitImpl::forward(const Tensor& images) {
   const Tensor pixels = nn::as_pixels(patches_->forward(images));
   const Tensor first = class_token_.expand({images.size(0), 1, config_.dim});
   Tensor x = torch::cat({first, pixels.flatten(1, 2)}, 1) + positions(nn::grid_of(pixels));
-  for (DeitBlock& block : blocks_) x = block->forward(x);
+  for (DeitBlock& block : blocks_) {
+    auto run = [block](const Tensor& tokens) mutable { return block->forward(tokens); };
+    x = keeps_activations ? run(x) : nn::recompute(*block, run, x);
+  }
   return head_->forward(norm_->forward(x).select(1, 0));
 }
 

@@ -27,7 +27,7 @@ struct DeitConfig {
   int64_t classes = 1000;
 };
 
-// deit_t and deit_s
+// deit_t and deit_s, and vit_n of the same kind for pictures of 32 pixels.
 std::span<const DeitConfig> deit_configs();
 
 // Throws mala::Error that lists the names for any other.
@@ -77,6 +77,8 @@ class DeitImpl : public torch::nn::Module {
 
   // (B, 3, H, W) of any size -> (B, classes). Positions of other sizes are interpolated.
   Tensor forward(const Tensor& images);
+
+  bool keeps_activations = true;  // false: of a block only its input, the rest is reckoned twice
 
  private:
   // (1, 1 + height * width, C)

@@ -3,6 +3,7 @@
 
 #include "mala/models/initialize.h"
 #include "mala/nn/drop_path.h"
+#include "mala/nn/recompute.h"
 #include "mala/nn/rope.h"
 
 namespace mala::models {
@@ -45,7 +46,10 @@ StageImpl::StageImpl(const std::vector<nn::BlockOptions>& options, int64_t next_
 }
 
 Tensor StageImpl::forward(Tensor pixels) {
-  for (nn::Block& block : blocks) pixels = block->forward(pixels);
+  for (nn::Block& block : blocks) {
+    auto forward = [block](const Tensor& x) mutable { return block->forward(x); };
+    pixels = keeps_activations ? forward(pixels) : nn::recompute(*block, forward, pixels);
+  }
   return downsample ? downsample->forward(pixels) : pixels;
 }
 

@@ -21,6 +21,7 @@ class StageImpl : public torch::nn::Module {
   Tensor forward(Tensor pixels);
 
   std::vector<nn::Block> blocks;
+  bool keeps_activations = true;  // false: of a block only its input, the rest is reckoned twice
   nn::Downsample downsample = nullptr;
 };
 TORCH_MODULE(Stage);
@@ -37,7 +38,7 @@ class MavitImpl : public torch::nn::Module {
   nn::PatchEmbed patch_embed;
   std::vector<Stage> layers;
   torch::nn::Conv2d proj, head;
-  torch::nn::BatchNorm2d norm;
+  nn::BatchNorm norm;
 
  private:
   MavitConfig config_;

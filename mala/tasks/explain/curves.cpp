@@ -52,7 +52,7 @@ double formula_of(nn::Mixer rule, const nn::RatioFormulas& formulas, double grow
       return formulas.linear();
     case nn::Mixer::kInline:
       return formulas.inline_attention(growth);
-    case nn::Mixer::kMala:
+    default:
       break;
   }
   return formulas.mala(growth);
