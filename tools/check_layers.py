@@ -60,7 +60,8 @@ LIBRARIES = {
 PUBLIC_KERNELS = {
     f"mala/kernels/{name}.h"
     for name in (
-        "attention", "attention_c", "causal", "causal_c", "cuda/attention", "split", "split_c",
+        "attention", "attention_c", "causal", "causal_c", "cuda/attention", "cuda/causal",
+        "cuda/split", "split", "split_c",
     )
 }
 PYTHON_MAY_IMPORT = {"mala", "torch", "timm"}
