@@ -9,6 +9,7 @@ Command add_augment(CLI::App& program);
 Command add_bench(CLI::App& program);
 Command add_convert(CLI::App& program);
 Command add_eval(CLI::App& program);
+Command add_explain(CLI::App& program);
 Command add_models(CLI::App& program);
 Command add_predict(CLI::App& program);
 Command add_train(CLI::App& program);

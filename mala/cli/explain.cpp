@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "mala/cli/commands.h"
+#include "mala/cli/vision_options.h"
 #include "mala/core/source.h"
 #include "mala/tasks/explain/explain_picture.h"
 
@@ -20,6 +21,7 @@ Writes FOLDER/index.html, which needs nothing but itself, and its pictures as PN
 struct Options {
   tasks::ExplainRequest request;
   std::string at;
+  bool averaged = false;
 };
 
 // "310,180"
@@ -35,6 +37,8 @@ tasks::Pixel parse_pixel(const std::string& text) {
 }
 
 int run(Options& options) {
+  check_model_name(options.request.model.model);
+  if (options.averaged) options.request.model.copy = io::Copy::kAveraged;
   if (!options.at.empty()) options.request.at = parse_pixel(options.at);
   const tasks::Explained explained = explain_picture(options.request);
   if (!explained.is_trained) {
@@ -58,6 +62,7 @@ Command add_explain(CLI::App& program) {
   app->add_option("--weights", request.model.weights, "safetensors or .pth (random weights)");
   app->add_option("--model", request.model.model, "a MAViT of `mala models` (told by the weights)");
   app->add_option("--mixers", request.model.mixers, "what the stages attend with (as trained)");
+  app->add_flag("--ema", options->averaged, "the averaged copy of the weights in a .pth");
   app->add_option("--out", request.folder, "the folder to write to")->capture_default_str();
   app->footer(kExamples);
   return {app, [options] { return run(*options); }};

@@ -15,7 +15,7 @@ namespace {
 
 using AddCommand = Command (*)(CLI::App& program);
 
-constexpr AddCommand kCommands[] = {add_predict, add_eval,  add_models,
+constexpr AddCommand kCommands[] = {add_predict, add_eval,  add_explain, add_models,
                                     add_convert, add_bench, add_augment, add_train};
 
 constexpr const char* kFooter = R"(
