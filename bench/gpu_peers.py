@@ -36,7 +36,7 @@ CASES = [
     ("decode", 64, 16, 1, 64),
 ]
 COLUMNS = ["form", "pass", "batch", "heads", "tokens", "dim", "impl", "ms", "limit_ms", "ratio", "error"]
-ALLOWED_ERROR = 0.02  # of a typical value: bfloat16 has 8 bits
+ALLOWED_ERROR = 0.05  # of a typical value: the formula in bfloat16 rounds at every step
 
 
 def width_of(tokens):
