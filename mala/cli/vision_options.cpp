@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "mala/core/nearest.h"
 #include "mala/core/source.h"
 #include "mala/data/label_file.h"
 
@@ -14,12 +13,6 @@ namespace mala::cli {
 namespace {
 
 constexpr int64_t kMostThreads = 1024;
-
-std::string join(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
 
 // Empty for words that name a device on some machine.
 std::string describe_wrong_device(const std::string& word) {
@@ -81,8 +74,7 @@ tasks::Placement place(const WorkOptions& options) {
 void check_model_name(const std::string& name) {
   const std::vector<std::string> names = models::vision_names();
   if (name.empty() || std::ranges::find(names, name) != names.end()) return;
-  throw UsageError(
-      str("no model ", in_quotes(name), did_you_mean(name, names), "\nThere are ", join(names)));
+  throw UsageError(models::describe_unknown_model(name));
 }
 
 tasks::Classifier make_classifier(const VisionOptions& options) {

@@ -3,6 +3,7 @@
 
 #include "mala/core/error.h"
 #include "mala/core/nearest.h"
+#include "mala/core/source.h"
 
 namespace mala::models {
 namespace {
@@ -49,6 +50,13 @@ std::vector<std::string> vision_names() {
   return names;
 }
 
+std::string describe_unknown_model(std::string_view name) {
+  const std::vector<std::string> names = vision_names();
+  const std::string hint = did_you_mean(name, names);
+  return str("no model ", in_quotes(name), hint, hint.empty() ? "; there are " : " There are ",
+             join(names));
+}
+
 VisionConfig vision_config(std::string_view name) {
   for (const MavitConfig& config : mavit_configs()) {
     if (config.name == name) return config;
@@ -56,9 +64,7 @@ VisionConfig vision_config(std::string_view name) {
   for (const DeitConfig& config : deit_configs()) {
     if (config.name == name) return config;
   }
-  const std::vector<std::string> names = vision_names();
-  throw Error(str("[vision_config] no model '", name, "'", did_you_mean(name, names), " There are ",
-                  join(names)));
+  throw Error("[vision_config] " + describe_unknown_model(name));
 }
 
 VisionConfig with_mixers(VisionConfig config, std::string_view words) {

@@ -15,7 +15,10 @@ using VisionConfig = std::variant<MavitConfig, DeitConfig>;
 // Smallest first, MAViT before DeiT.
 std::vector<std::string> vision_names();
 
-// Throws mala::Error with the nearest name, or all names, for any other.
+// Why there is no model of that name: the nearest one, and all.
+std::string describe_unknown_model(std::string_view name);
+
+// Throws mala::Error that says so for any other name.
 VisionConfig vision_config(std::string_view name);
 
 // The same with other mixers; DeiT takes one word, MAViT one or four with commas between them.
