@@ -42,7 +42,18 @@ Tensor FoldedConv::operator()(const Tensor& pixels) const {
 }
 
 Tensor FoldedProjection::operator()(const Tensor& pixels) const {
-  return torch::linear(pixels, weight, bias);
+  return packed.fits(pixels) ? packed.apply(pixels, bias) : torch::linear(pixels, weight, bias);
+}
+
+Tensor FoldedProjection::gelu(const Tensor& pixels) const {
+  if (packed.fits(pixels)) return packed.apply_gelu(pixels, bias);
+  Tensor out = torch::linear(pixels, weight, bias);
+  return torch::gelu_(out);
+}
+
+Tensor FoldedProjection::added_to(Tensor sum, const Tensor& pixels) const {
+  if (packed.fits(pixels)) return packed.apply_add(pixels, bias, sum);
+  return sum.add_(torch::linear(pixels, weight, bias));
 }
 
 Tensor FoldedQuartet::operator()(const Tensor& pixels) const {

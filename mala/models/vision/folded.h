@@ -6,6 +6,7 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/normalization.h>
 
+#include "mala/models/vision/packed_linear.h"
 #include "mala/nn/pixels.h"
 
 namespace mala::models {
@@ -23,8 +24,13 @@ struct FoldedConv {
 // A projection of every pixel.
 struct FoldedProjection {
   Tensor weight, bias;  // (to, from), (to)
+  PackedLinear packed{weight};
 
   Tensor operator()(const Tensor& pixels) const;
+  // gelu of that
+  Tensor gelu(const Tensor& pixels) const;
+  // sum + that; `sum` is used up
+  Tensor added_to(Tensor sum, const Tensor& pixels) const;
 };
 
 // Four projections of the same width in one call that leaves each result densely in memory of its

@@ -21,18 +21,13 @@ FoldedBlock::FoldedBlock(const nn::BlockImpl& block)
 Tensor FoldedBlock::attend(const Tensor& pixels) const {
   const Tensor four = qkvo_(pixels);
   const nn::PackedParts parts{four[0], four[1], four[2], four[3]};
-  return proj_(nn::mix_on_grid(mixer_, parts, local_(parts.v), heads_));
-}
-
-Tensor FoldedBlock::feed_forward(const Tensor& pixels) const {
-  Tensor hidden = fc1_(pixels);
-  return fc2_(neighbours_(torch::gelu_(hidden)));
+  return nn::mix_on_grid(mixer_, parts, local_(parts.v), heads_);
 }
 
 Tensor FoldedBlock::forward(const Tensor& pixels) const {
   Tensor x = position_(pixels);
-  x.add_(attend(attention_norm_(x)));
-  return x.add_(feed_forward(ffn_norm_(x)));
+  x = proj_.added_to(x, attend(attention_norm_(x)));
+  return fc2_.added_to(x, neighbours_(fc1_.gelu(ffn_norm_(x))));
 }
 
 MavitInference::MavitInference(const MavitImpl& model)

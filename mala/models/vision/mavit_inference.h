@@ -17,8 +17,8 @@ class FoldedBlock {
   Tensor forward(const Tensor& pixels) const;
 
  private:
+  // Before the last projection.
   Tensor attend(const Tensor& pixels) const;
-  Tensor feed_forward(const Tensor& pixels) const;
 
   FoldedConv position_, local_, neighbours_;
   FoldedNorm attention_norm_, ffn_norm_;
