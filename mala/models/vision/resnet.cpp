@@ -54,7 +54,7 @@ ResnetImpl::ResnetImpl(const ResnetConfig& config)
   }
   register_module("blocks", list);
   register_module("head", head_);
-  for (const auto& module : modules()) {
+  for (const auto& module : modules(/*include_self=*/false)) {
     if (auto* conv = module->as<torch::nn::Conv2dImpl>()) {
       torch::nn::init::kaiming_normal_(conv->weight, 0, torch::kFanOut, torch::kReLU);
     }
