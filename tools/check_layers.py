@@ -64,7 +64,7 @@ PUBLIC_KERNELS = {
         "cuda/split", "split", "split_c",
     )
 }
-PYTHON_MAY_IMPORT = {"mala", "torch", "timm"}
+PYTHON_MAY_IMPORT = {"mala", "torch", "timm", "safetensors"}
 
 STANDARD_C = set(
     "assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal"
@@ -209,7 +209,7 @@ def check_source(root, path):
 
 
 def check_python(root, path):
-    """The Python package stands on torch, timm and the built library alone."""
+    """The Python package stands on torch, timm, safetensors and the built library alone."""
     for node in ast.walk(ast.parse((root / path).read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             modules = [alias.name for alias in node.names]

@@ -171,7 +171,7 @@ class CheckLayers(unittest.TestCase):
         self.write("python/mala/a.py", "import os\nimport torch\nfrom . import b\nimport pandas\n")
         result = run(self.root)
         self.assertEqual(result.returncode, 1)
-        expected = "python/mala/a.py:4: imports pandas, python/ may use mala, timm, torch\n"
+        expected = "python/mala/a.py:4: imports pandas, python/ may use mala, safetensors, timm, torch\n"
         self.assertEqual(result.stdout, expected)
 
     def test_sources_without_a_test_are_listed(self):

@@ -1,0 +1,123 @@
+"""Attention over tokens that are spread over processes."""
+
+from typing import Any, Optional
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from mala._arguments import (
+    Offsets,
+    Rope,
+    check_tensors,
+    offset_options,
+    raise_naturally,
+    rope_options,
+    without_nothing,
+)
+
+# Counts travel among the state's floats, in two parts, so that float32 holds any of them exactly.
+_LOW = 1 << 20
+
+
+class _SumStates(torch.autograd.Function):
+    """The sum over all processes of flat numbers; the gradient is summed in the same way."""
+
+    @staticmethod
+    def forward(ctx: Any, numbers: Tensor, group: Any) -> Tensor:
+        ctx.group = group
+        total = numbers.clone()
+        dist.all_reduce(total, group=group)
+        return total
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        total = gradient.clone()
+        dist.all_reduce(total, group=ctx.group)
+        return total, None
+
+
+def sharded_attention(q: Tensor, k: Tensor, v: Tensor, *, group: Any = None,
+                      offset: Optional[int] = None, rule: str = "mala", feature: str = "elu1",
+                      rope: Rope = None, scale: Optional[float] = None, eps: float = 1e-6,
+                      norm: Optional[str] = None, key_mean: bool = True,
+                      key_lengths: Optional[Tensor] = None, cu_seqlens: Offsets = None,
+                      local: Optional[Tensor] = None, gate: Optional[Tensor] = None) -> Tensor:
+    """What `attention` gives for all tokens, where each process has some: its part of the result.
+
+    Processes exchange one all-reduce of D * E + 2 * D + E numbers for each head forward, and one
+    backward, however many tokens there are. Every process of the group must make the call, and where
+    one needs gradients all must.
+
+    Args:
+        q: (B, H, N, D); k: (B, Hk, M, D); v: (B, Hk, M, E): this process's tokens.
+        group: of torch.distributed; None is the default group.
+        offset: the place of this process's first token among all, for RoPE. None is for shards of one
+            size, in the order of ranks.
+        rope: as in `attention`; (rows, columns) are those of the whole image, and tables hold all
+            tokens.
+        key_lengths: (B): how many of this process's keys count, at least one.
+        The others are those of `attention`; the causal form is `attention_chunk`.
+
+    Returns:
+        (B, H, N, E).
+    """
+    check_tensors(q=q, k=k, v=v)
+    if not dist.is_available() or not dist.is_initialized():
+        raise RuntimeError("torch.distributed has no processes; call init_process_group first, or "
+                           "use mala.attention where all tokens are in one process")
+    rank, world = dist.get_rank(group), dist.get_world_size(group)
+    first = rank * k.shape[2] if offset is None else offset
+    offsets = offset_options(cu_seqlens)
+    turn = _one_side(rope_options(rope), first)
+    try:
+        keys = without_nothing({"key_lengths": key_lengths, **turn,
+                                "cu_seqlens_k": offsets.get("cu_seqlens_k")})
+        state = torch.ops.mala.attention_keys(k, v, feature=feature, **keys)
+        mine = _key_counts(k, key_lengths, offsets.get("cu_seqlens_k"))
+        tokens = torch.zeros(world, dtype=torch.int64)
+        tokens[rank] = k.shape[2]
+        total, counts = _exchange(state, torch.cat([mine, tokens]), group)
+        _check_places(rope, offset, counts[len(mine):])
+        rest = without_nothing({"local": local, "gate": gate, "norm": norm, "scale": scale, **turn,
+                                "cu_seqlens_q": offsets.get("cu_seqlens_q")})
+        return torch.ops.mala.attention_queries(q, total, counts[:len(mine)], rule=rule, eps=eps,
+                                                feature=feature, key_mean=key_mean, **rest)
+    except RuntimeError as error:
+        raise_naturally(error)
+
+
+def _one_side(turn: dict[str, Any], first: int) -> dict[str, Any]:
+    """The halves of the operator have one offset and one width each, and a table from their token on."""
+    if not turn:
+        return turn
+    if "rope_table" in turn:
+        return {**turn, "rope_table": [table[first:] for table in turn["rope_table"]]}
+    turn = {**turn, "rope_offset": first}
+    if "grid_width" in turn:
+        turn["grid_width"] = turn["grid_width"][0]
+    return turn
+
+
+def _key_counts(k: Tensor, key_lengths: Optional[Tensor], offsets: Optional[Tensor]) -> Tensor:
+    if key_lengths is not None:
+        return key_lengths.to(torch.int64)
+    if offsets is not None:
+        return offsets.diff().to(torch.int64)
+    return torch.full([k.shape[0]], k.shape[2], dtype=torch.int64)
+
+
+def _exchange(state: Tensor, counts: Tensor, group: Any) -> tuple[Tensor, Tensor]:
+    """The sums over processes of both, in one all-reduce."""
+    parts = torch.cat([counts // _LOW, counts % _LOW]).to(state.device, state.dtype)
+    total = _SumStates.apply(torch.cat([state.flatten(), parts]), group)
+    high, low = total[state.numel():].detach().cpu().to(torch.int64).chunk(2)
+    return total[:state.numel()].view_as(state), high * _LOW + low
+
+
+def _check_places(rope: Rope, offset: Optional[int], tokens: Tensor) -> None:
+    """All processes know all sizes by now, so all of them raise or none does."""
+    if rope is not None and offset is None and (tokens != tokens[0]).any():
+        raise ValueError(f"rope needs every token's place, and the processes have {tokens.tolist()} "
+                         "tokens; pass offset, the place of this process's first token")
