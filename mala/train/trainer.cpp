@@ -48,7 +48,7 @@ class Run {
   Progress progress_;
   std::string model_file_;
   bool has_begun_ = false;
-  int64_t done_ = 0, evaluated_at_ = -1;
+  int64_t done_ = 0;
   std::vector<StepNumbers> pending_;  // not looked at yet
   double loss_sum_ = 0;               // since the last report
   int64_t loss_count_ = 0;
@@ -192,7 +192,6 @@ void Run::report(double norm) {
 }
 
 void Run::evaluate() {
-  evaluated_at_ = done_;
   const Evaluation evaluation = evaluate_both(job_.task, stepper_.averaged(),
                                               {job_.config.run.precision, job_.device}, job_.group);
   stepper_.enter_training();
@@ -246,7 +245,6 @@ Outcome Run::to_the_end() {
     after_step(done_ == steps);
   }
   const bool is_done = done_ == steps;
-  if (is_done && evaluated_at_ != done_) evaluate();  // resumed at its end
   if (is_done && !progress_.best && job_.group.is_first()) {
     export_weights(job_.task, stepper_.averaged(), model_file_, {{"recipe", job_.recipe}});
   }

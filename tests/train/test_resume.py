@@ -35,8 +35,8 @@ def test_killed_at_any_moment_it_goes_on_to_the_bit(words, tmp_path):
     kills = 0
     for _ in range(60):
         process = start(*words, *steps, f"out={parts}", "--resume")
-        moment = chance.uniform(0, min(0.7 * whole, 3))
-        time.sleep(moment)
+        # Now while it loads, now in a step, now while it writes; ten of them do not finish the run.
+        time.sleep(chance.uniform(0, 0.3 * whole))
         process.kill()
         process.communicate()
         kills += process.returncode == -signal.SIGKILL
@@ -84,7 +84,9 @@ def start_two(*words):
                   MASTER_PORT=port, LOCAL_RANK=str(rank)) for rank in range(2)]
 
 
-PLAIN = ["drop_path=0", "epochs=3", "clip_norm=1"]
+# AdamW divides gradients by their own size: those of biases before batch norms are rounding alone,
+# and a small eps would make steps of them.
+PLAIN = ["drop_path=0", "epochs=3", "clip_norm=1", "eps=1e-3"]
 
 
 def test_two_processes_are_one_with_twice_the_batch(words, tmp_path):
@@ -94,13 +96,10 @@ def test_two_processes_are_one_with_twice_the_batch(words, tmp_path):
         assert run.code == 0, run.err
     one, two = weights(tmp_path / "run"), weights(tmp_path / "two")
     assert one.keys() == two.keys()
-    # The same sums in another order. AdamW's first steps divide tiny gradients by themselves, so
-    # single weights may lie a step apart where the gradient is rounding alone.
+    # The same sums in another order: rounding of float32 that nine steps have carried on.
     for name, tensor in one.items():
-        if not name.startswith("model.") or tensor.dtype != np.float32:
-            continue
-        distance = np.abs(tensor - two[name])
-        assert distance.mean() < 1e-4 * (1 + np.abs(tensor).mean()), name
+        if name.startswith("model.") and tensor.dtype == np.float32:
+            assert np.abs(tensor - two[name]).max() < 1e-4 * (1 + np.abs(tensor).max()), name
 
 
 def test_a_process_that_is_killed_ends_the_others_and_all_go_on(words, tmp_path):
