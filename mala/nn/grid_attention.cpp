@@ -7,12 +7,14 @@ Tensor mix_on_grid(Mixer mixer, const PackedParts& parts, const Tensor& local, i
   const auto in_heads = [&](const Tensor& pixels) {
     return split_heads(pixels.flatten(1, 2), heads);
   };
+  std::optional<GridSize> grid;
+  if (!parts.is_rotated) grid = grid_of(parts.q);
   const Tensor mixed = mix(mixer, {.q = in_heads(parts.q),
                                    .k = in_heads(parts.k),
                                    .v = in_heads(parts.v),
                                    .local = in_heads(local),
                                    .gate = in_heads(parts.gate),
-                                   .grid = grid_of(parts.q)});
+                                   .grid = grid});
   return mixed.unflatten(1, {parts.q.size(1), parts.q.size(2)});
 }
 

@@ -11,6 +11,7 @@ namespace mala::nn {
 // Queries, keys, values and the gate of one projection, (B, H, W, C) each.
 struct PackedParts {
   Tensor q, k, v, gate;
+  bool is_rotated = false;  // q and k, by their place: then only softmax can take them
 };
 
 // out (B, H, W, C) before the last projection: (attention + local) * gate. `local` is that of the

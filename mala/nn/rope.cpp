@@ -56,6 +56,19 @@ Tensor rotate(const Tensor& x, const Tensor& rotation) {
   return is_narrow ? turned.to(x.scalar_type()) : turned;
 }
 
+void rotate_in_place(const Tensor& pixels, int64_t heads) {
+  const int64_t pair_count = pixels.size(-1) / heads / 2;
+  const Tensor rotation =
+      grid_rotation(grid_of(pixels), 2 * pair_count, pixels.device()).unsqueeze(1);
+  const Tensor pairs = pixels.flatten(1, 2).unflatten(-1, {heads, pair_count, 2});  // (B, N, ...)
+  if (pixels.element_size() < 4) {
+    const Tensor wide = torch::view_as_complex(pairs.to(torch::kFloat32));
+    pairs.copy_(torch::view_as_real(wide * rotation));
+  } else {
+    torch::view_as_complex(pairs).mul_(rotation);
+  }
+}
+
 RopeImpl::RopeImpl(int64_t head_dim) {
   register_buffer("angle", grid_angles(head_dim).to(torch::kFloat32).repeat_interleave(2));
 }

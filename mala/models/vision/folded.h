@@ -6,8 +6,8 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/normalization.h>
 
-#include "mala/models/vision/packed_linear.h"
-#include "mala/nn/pixels.h"
+#include "mala/models/vision/packed.h"
+#include "mala/nn/grid_attention.h"
 
 namespace mala::models {
 
@@ -15,16 +15,20 @@ using torch::Tensor;
 
 // A convolution over pixels, (B, H, W, C) in and out.
 struct FoldedConv {
-  Tensor weight, bias;
-  int64_t stride = 1, groups = 1;
+  Tensor weight, bias;  // the weight is empty where it is packed
+  ConvShape shape = {};
+  PackedConv packed = {};
+  bool adds_input = false;  // x + conv(x)
 
   Tensor operator()(const Tensor& pixels) const;
+  // gelu of that
+  Tensor gelu(const Tensor& pixels) const;
 };
 
 // A projection of every pixel.
 struct FoldedProjection {
-  Tensor weight, bias;  // (to, from), (to)
-  PackedLinear packed{weight};
+  Tensor weight, bias;  // (to, from), empty where it is packed; (to)
+  PackedLinear packed = {};
 
   Tensor operator()(const Tensor& pixels) const;
   // gelu of that
@@ -33,13 +37,13 @@ struct FoldedProjection {
   Tensor added_to(Tensor sum, const Tensor& pixels) const;
 };
 
-// Four projections of the same width in one call that leaves each result densely in memory of its
-// own, so that the convolution of the values reads them as they are.
+// Queries, keys, values and the gate. The values lie densely in memory of their own, so that their
+// convolution reads them as they are: in one product of four, or, packed, in one of two products.
 struct FoldedQuartet {
-  Tensor weight, bias;  // (4, dim, dim) from rows to columns, (4, 1, dim)
+  Tensor weight, bias;              // (4, dim, dim) from rows to columns, (4, 1, dim), or empty
+  FoldedProjection others, values;  // queries, keys and gate in one; or empty
 
-  // (4, B, H, W, C)
-  Tensor operator()(const Tensor& pixels) const;
+  nn::PackedParts operator()(const Tensor& pixels) const;
 };
 
 // A layer norm over channels.
@@ -52,7 +56,8 @@ struct FoldedNorm {
 
 // conv, then norm
 FoldedConv fold(const torch::nn::Conv2dImpl& conv, const torch::nn::BatchNorm2dImpl& norm);
-// x + conv(x), where conv has a kernel for each channel
+// x + conv(x), where conv has a kernel for each channel. One more in its centre says the same, but
+// for narrow types, which would lose the last digits of the kernel to it.
 FoldedConv fold_residual(const torch::nn::Conv2dImpl& conv);
 FoldedConv fold(const torch::nn::Conv2dImpl& conv);
 FoldedNorm fold(const torch::nn::LayerNormImpl& norm);

@@ -3,6 +3,9 @@
 
 #include <c10/core/InferenceMode.h>
 
+#include "mala/core/error.h"
+#include "mala/nn/rope.h"
+
 namespace mala::models {
 
 FoldedBlock::FoldedBlock(const nn::BlockImpl& block)
@@ -19,8 +22,12 @@ FoldedBlock::FoldedBlock(const nn::BlockImpl& block)
       mixer_(block.attn->mixer()) {}
 
 Tensor FoldedBlock::attend(const Tensor& pixels) const {
-  const Tensor four = qkvo_(pixels);
-  const nn::PackedParts parts{four[0], four[1], four[2], four[3]};
+  nn::PackedParts parts = qkvo_(pixels);
+  if (mixer_ == nn::Mixer::kSoftmax) {  // nobody else sees them, so they are turned where they lie
+    nn::rotate_in_place(parts.q, heads_);
+    nn::rotate_in_place(parts.k, heads_);
+    parts.is_rotated = true;
+  }
   return nn::mix_on_grid(mixer_, parts, local_(parts.v), heads_);
 }
 
@@ -48,10 +55,14 @@ MavitInference::MavitInference(const MavitImpl& model)
 Tensor MavitInference::forward(const Tensor& images) const {
   const c10::InferenceMode inference;
   nn::check_images(images);
+  const Tensor& known = head_.bias;
+  check(images.scalar_type() == known.scalar_type() && images.device() == known.device(),
+        "MavitInference", "pictures are ", c10::toString(images.scalar_type()), " on ",
+        images.device().str(), ", the model is ", c10::toString(known.scalar_type()), " on ",
+        known.device().str(), "; convert the pictures");
   Tensor x = nn::as_pixels(images.contiguous(torch::MemoryFormat::ChannelsLast));
   for (size_t i = 0; i < patches_.size(); ++i) {
-    x = patches_[i](x);
-    if (i + 1 < patches_.size()) torch::gelu_(x);
+    x = i + 1 < patches_.size() ? patches_[i].gelu(x) : patches_[i](x);
   }
   for (const FoldedStage& stage : stages_) {
     for (const FoldedBlock& block : stage.blocks) x = block.forward(x);
