@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "mala/core/error.h"
+#include "mala/nn/ratio.h"
 #include "mala/ops/attention.h"
 
 namespace mala::bench {
@@ -55,27 +56,18 @@ Tensor measure_softmax_weights(const Scene& scene) {
   return at::scaled_dot_product_attention(scene.q, scene.k, one_hot).squeeze(0).squeeze(0);
 }
 
-// The scores x_j = q . k_j / (sqrt(D) M) of the first query in double, from which the paper's
-// formulas follow.
-struct Formulas {
-  double x_a = 0, x_b = 0, s = 0;
-
-  double softmax(double growth) const {
-    return std::pow(std::exp(kRatioKeys * (x_a - x_b)), growth);
-  }
-  double linear() const { return x_a / x_b; }
-  double mala(double growth) const {
-    const double beta = 1 + 1 / s, gamma = s / kRatioKeys;
-    const double c = growth * beta / (beta + growth - 1);
-    return (beta * x_a - c * gamma) / (beta * x_b - c * gamma);
-  }
-};
-
-Formulas find_formulas(const Scene& scene) {
+// From the scores of the first query in double. Queries and keys are features already, so softmax
+// sees the same scores as the linear rules, without the division by the number of keys.
+nn::RatioFormulas find_formulas(const Scene& scene) {
   const Tensor query = scene.q.select(2, 0).flatten().to(at::kDouble);   // (D)
   const Tensor keys = scene.k.view({kRatioKeys, kDim}).to(at::kDouble);  // (keys, D)
   const Tensor x = at::mv(keys, query) / (std::sqrt(double{kDim}) * kRatioKeys);
-  return {x[scene.a].item<double>(), x[scene.b].item<double>(), x.sum().item<double>()};
+  const double x_a = x[scene.a].item<double>(), x_b = x[scene.b].item<double>();
+  return {.logit_gap = kRatioKeys * (x_a - x_b),
+          .x_a = x_a,
+          .x_b = x_b,
+          .s = x.sum().item<double>(),
+          .keys = kRatioKeys};
 }
 
 double ratio(const Tensor& weights, int64_t row, const Scene& scene) {
@@ -89,7 +81,7 @@ double ratio(const Tensor& weights, int64_t row, const Scene& scene) {
 
 std::vector<RatioRow> measure_ratios() {
   const Scene scene = make_scene();
-  const Formulas formulas = find_formulas(scene);
+  const nn::RatioFormulas formulas = find_formulas(scene);
   const Tensor softmax = measure_softmax_weights(scene);
   const Tensor linear = measure_weights(scene, Rule::kLinear);
   const Tensor mala = measure_weights(scene, Rule::kMala);
