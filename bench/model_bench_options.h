@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "mala/core/timing.h"
 #include "mala/core/dtypes.h"
+#include "mala/core/timing.h"
 
 namespace mala::bench {
 

@@ -9,8 +9,8 @@
 
 #include "bench/demo/terminal.h"
 #include "bench/support/contenders.h"
-#include "mala/core/timing.h"
 #include "mala/core/error.h"
+#include "mala/core/timing.h"
 
 namespace mala::bench {
 

@@ -16,10 +16,10 @@ TEST(TextTable, LabelsStandLeftAndFiguresRight) {
 }
 
 TEST(TextTable, CountsLetters) {
-  EXPECT_EQ(align({{.labels = {"größe"}, .figures = {"²"}},
-                   {.labels = {"laenge"}, .figures = {"10"}}}),
-            "größe      ²\n"
-            "laenge    10\n");
+  EXPECT_EQ(
+      align({{.labels = {"größe"}, .figures = {"²"}}, {.labels = {"laenge"}, .figures = {"10"}}}),
+      "größe      ²\n"
+      "laenge    10\n");
 }
 
 }  // namespace
