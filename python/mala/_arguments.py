@@ -1,4 +1,4 @@
-"""From what a Python user writes to the arguments of torch.ops.mala.*, and errors of Python's kinds."""
+"""From what a Python user writes to what torch.ops.mala.* takes, and errors of Python's kinds."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -79,8 +79,8 @@ def raise_naturally(error: RuntimeError) -> NoReturn:
     text = str(error).split("\n")[0]
     if type(error) is not RuntimeError:
         raise error
-    wrong_argument = re.match(r"mala::(\w+)\(\) Expected a value of type '(.*)' for argument '(\w+)'"
-                              r" but instead found type '(.*)'", text)
+    wrong_argument = re.match(r"mala::(\w+)\(\) Expected a value of type '(.*)' for argument "
+                              r"'(\w+)' but instead found type '(.*)'", text)
     if wrong_argument:
         name, wanted, argument, came = wrong_argument.groups()
         raise TypeError(f"[mala::{name}] {argument} is a {came}; it must be a {wanted}") from None

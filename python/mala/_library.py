@@ -8,11 +8,11 @@ import torch
 # The environment variable that names another build of the library, for those who work on it.
 OVERRIDE = "MALA_OPS_LIBRARY"
 _BESIDE_PACKAGE = Path(__file__).with_name("libmala_ops.so")
-_REBUILD = "install it again beside this torch: pip install --no-build-isolation --force-reinstall ."
+_REBUILD = "install it again: pip install --no-build-isolation --force-reinstall ."
 
 
 def load() -> None:
-    """Registers torch.ops.mala.*. Raises ImportError where the library is missing or does not fit."""
+    """Registers torch.ops.mala.*. Raises ImportError where no library is there that fits."""
     if hasattr(torch.ops.mala, "attention"):
         return  # somebody loaded it by hand
     path = find()
@@ -50,6 +50,6 @@ def check_torch(built: str, installed: str) -> None:
     release = lambda version: version.split("+")[0]
     if release(built) != release(installed):
         raise ImportError(
-            f"this mala was built for torch {built}, but torch {installed} is installed; {_REBUILD}, "
-            f"or take the other torch: pip install torch=={release(built)}"
+            f"this mala was built for torch {built}, but torch {installed} is installed; "
+            f"{_REBUILD}, or take the other torch: pip install torch=={release(built)}"
         )

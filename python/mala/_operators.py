@@ -1,7 +1,7 @@
 """mala.attention and its causal relatives: torch.ops.mala.* with Python's manners.
 
-Letters: B batch, H heads of q, Hk heads of k and v (Hk divides H), N queries, M keys, D head size of q
-and k, E head size of v; D and E are multiples of 8 up to 256.
+Letters: B batch, H heads of q, Hk heads of k and v (Hk divides H), N queries, M keys, D head size
+of q and k, E head size of v; D and E are multiples of 8 up to 256.
 """
 
 from typing import NamedTuple, Optional
@@ -61,8 +61,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, rule: str = "mala", feature: s
             causal form of the rule "mala".
         key_mean: whether scores are divided by the number of keys.
         key_lengths: (B) int64 on the CPU: how many keys of each batch entry count.
-        cu_seqlens: (S + 1) int64 on the CPU: where each of S sequences begins that are packed into a
-            batch of 1, and the end; or a pair of such, for q and for k.
+        cu_seqlens: (S + 1) int64 on the CPU: where each of S sequences begins that are packed into
+            a batch of 1, and the end; or a pair of such, for q and for k.
         local, gate: (B, H, N, E).
 
     Returns:
@@ -103,8 +103,8 @@ def attention_chunk(q: Tensor, k: Tensor, v: Tensor, state: Optional[AttentionSt
         The others are those of `attention`.
 
     Returns:
-        out (B, H, N, E), and the state after this chunk. Gradients flow through states; `detach` one
-        to stop them there.
+        out (B, H, N, E), and the state after this chunk. Gradients flow through states; `detach`
+        one to stop them there.
     """
     check_tensors(q=q, k=k, v=v)
     sums, count = _parts(state)
@@ -127,8 +127,8 @@ def attention_step(q: Tensor, k: Tensor, v: Tensor, state: Optional[AttentionSta
     """One more token of each sequence, at a cost that does not grow with the text.
 
     Args:
-        q: (B, H, 1, D); k: (B, Hk, 1, D); v: (B, Hk, 1, E). None may require a gradient, except under
-            torch.no_grad().
+        q: (B, H, 1, D); k: (B, Hk, 1, D); v: (B, Hk, 1, E). None may require a gradient, except
+            under torch.no_grad().
         state: of what came before, changed in place; None at the beginning.
         The others are those of `attention`.
 

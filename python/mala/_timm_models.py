@@ -1,12 +1,12 @@
 """Our models in timm's registry; imported once timm is there."""
 
+from dataclasses import replace
 from typing import Any, Optional
 
 from timm.models import build_model_with_cfg, generate_default_cfgs, register_model
 
 from mala.models.config import Mixers, list_models, mavit_config, with_mixers
 from mala.models.mavit import Mavit
-from dataclasses import replace
 
 
 def _pretrained_cfg(name: str) -> dict[str, Any]:
@@ -22,8 +22,9 @@ def _pretrained_cfg(name: str) -> dict[str, Any]:
 default_cfgs = generate_default_cfgs({name: _pretrained_cfg(name) for name in list_models()})
 
 
-def _make(name: str, num_classes: int = 1000, in_chans: int = 3, drop_path_rate: Optional[float] = None,
-          mixers: Optional[Mixers] = None, global_pool: str = "avg") -> Mavit:
+def _make(name: str, num_classes: int = 1000, in_chans: int = 3,
+          drop_path_rate: Optional[float] = None, mixers: Optional[Mixers] = None,
+          global_pool: str = "avg") -> Mavit:
     """timm's arguments to ours."""
     if global_pool != "avg":
         raise ValueError(f"global_pool is '{global_pool}'; only 'avg' is there")
@@ -35,8 +36,8 @@ def _make(name: str, num_classes: int = 1000, in_chans: int = 3, drop_path_rate:
 
 def _register(name: str) -> None:
     def entry(pretrained: bool = False, **arguments: Any) -> Mavit:
-        return build_model_with_cfg(_make, name, pretrained, name=name,
-                                    feature_cfg={"out_indices": (0, 1, 2, 3), "feature_cls": "getter"},
+        features = {"out_indices": (0, 1, 2, 3), "feature_cls": "getter"}
+        return build_model_with_cfg(_make, name, pretrained, name=name, feature_cfg=features,
                                     **arguments)
 
     entry.__name__ = entry.__qualname__ = name

@@ -47,7 +47,9 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, local: Optional[Tensor] = None
         k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
     a, b = _FEATURES[feature](q), _FEATURES[feature](k)
     tables = _rope_tables(a, b, rope, rope_offset, grid_width, rope_table)
-    a_turned, b_turned = (a, b) if tables is None else (_rotate(a, tables[:2]), _rotate(b, tables[2:]))
+    a_turned, b_turned = a, b
+    if tables is not None:
+        a_turned, b_turned = _rotate(a, tables[:2]), _rotate(b, tables[2:])
     norm = norm or ("balanced" if causal and rule == "mala" else "published")
     weigh = _causal if causal else _bidirectional
     counted, keys = _counts(k, key_lengths)
@@ -131,7 +133,7 @@ def _angles(place: Tensor, dim: int, width: Any) -> Tensor:
     steps = torch.arange(quarter, dtype=torch.float64, device=place.device)
     frequencies = 10000.0 ** (-steps / max(quarter - 1, 1))
     rows, columns = place // width, place % width
-    return torch.cat([rows.double()[:, None] * frequencies, columns.double()[:, None] * frequencies], 1)
+    return torch.cat([x.double()[:, None] * frequencies for x in (rows, columns)], 1)
 
 
 def _rotate(x: Tensor, table: list[Tensor]) -> Tensor:
@@ -148,7 +150,8 @@ def _attention_forward(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> tuple
 
 
 def _attention_chunk(q: Tensor, k: Tensor, v: Tensor, *, state: Optional[Tensor] = None,
-                     count: Optional[Tensor] = None, **options: Any) -> tuple[Tensor, Tensor, Tensor]:
+                     count: Optional[Tensor] = None, **options: Any
+                     ) -> tuple[Tensor, Tensor, Tensor]:
     if state is not None or count is not None:
         raise NotImplementedError("attention that goes on from a state has no form in standard "
                                   "operators; export the whole text with causal=True")

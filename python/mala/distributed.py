@@ -47,14 +47,14 @@ def sharded_attention(q: Tensor, k: Tensor, v: Tensor, *, group: Any = None,
     """What `attention` gives for all tokens, where each process has some: its part of the result.
 
     Processes exchange one all-reduce of D * E + 2 * D + E numbers for each head forward, and one
-    backward, however many tokens there are. Every process of the group must make the call, and where
-    one needs gradients all must.
+    backward, however many tokens there are. Every process of the group must make the call, and
+    where one needs gradients all must.
 
     Args:
         q: (B, H, N, D); k: (B, Hk, M, D); v: (B, Hk, M, E): this process's tokens.
         group: of torch.distributed; None is the default group.
-        offset: the place of this process's first token among all, for RoPE. None is for shards of one
-            size, in the order of ranks.
+        offset: the place of this process's first token among all, for RoPE. None is for shards of
+            one size, in the order of ranks.
         rope: as in `attention`; (rows, columns) are those of the whole image, and tables hold all
             tokens.
         key_lengths: (B): how many of this process's keys count, at least one.
@@ -89,7 +89,7 @@ def sharded_attention(q: Tensor, k: Tensor, v: Tensor, *, group: Any = None,
 
 
 def _one_side(turn: dict[str, Any], first: int) -> dict[str, Any]:
-    """The halves of the operator have one offset and one width each, and a table from their token on."""
+    """A half of the operator has one offset and one width, and a table from its token on."""
     if not turn:
         return turn
     if "rope_table" in turn:
@@ -119,5 +119,5 @@ def _exchange(state: Tensor, counts: Tensor, group: Any) -> tuple[Tensor, Tensor
 def _check_places(rope: Rope, offset: Optional[int], tokens: Tensor) -> None:
     """All processes know all sizes by now, so all of them raise or none does."""
     if rope is not None and offset is None and (tokens != tokens[0]).any():
-        raise ValueError(f"rope needs every token's place, and the processes have {tokens.tolist()} "
+        raise ValueError(f"rope needs every token's place, and processes have {tokens.tolist()} "
                          "tokens; pass offset, the place of this process's first token")

@@ -38,7 +38,8 @@ def export_onnx(model: nn.Module, path: Union[str, os.PathLike],
         table = torch.export.default_decompositions()
         table.update(decompositions())
         program = program.run_decompositions(table)
-        torch.onnx.export(program, dynamo=True, opset_version=opset, verbose=False).save(os.fspath(path))
+        graph = torch.onnx.export(program, dynamo=True, opset_version=opset, verbose=False)
+    graph.save(os.fspath(path))
 
 
 def _inputs(model: nn.Module, example: Any) -> tuple[Tensor, ...]:

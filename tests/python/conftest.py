@@ -14,8 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 def pytest_configure():
     sys.path.insert(0, str(ROOT / "python"))
     if not os.path.isfile(os.environ.get("MALA_OPS_LIBRARY", "")):
-        pytest.exit("MALA_OPS_LIBRARY is not set to a file; build the target mala_ops and set it to "
-                    "the path of libmala_ops.so, or run ctest, which does", returncode=2)
+        pytest.exit("MALA_OPS_LIBRARY is not set to a file; build the target mala_ops and set it "
+                    "to the path of libmala_ops.so, or run ctest, which does", returncode=2)
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,8 @@ def golden():
     from safetensors.torch import load_file
 
     folder = ROOT / "tests" / "golden"
-    return {name: load_file(folder / f"tiny_mavit_{name}.safetensors") for name in ("weights", "answers")}
+    return {name: load_file(folder / f"tiny_mavit_{name}.safetensors")
+            for name in ("weights", "answers")}
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def two_processes(tmp_path):
 
     def run(script):
         environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
-        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / "python"), str(Path(__file__).parent)])
+        environment["PYTHONPATH"] = str(ROOT / "python")
         path = tmp_path / "script.py"
         path.write_text(MEET + script)
         command = [sys.executable, str(path), str(tmp_path)]

@@ -17,7 +17,7 @@ def line(tokens, dim, first=0):
 def grid(rows, columns, dim):
     frequencies = 10000.0 ** -torch.linspace(0, 1, dim // 4, dtype=torch.double)
     row, column = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
-    return torch.cat([row.flatten()[:, None] * frequencies, column.flatten()[:, None] * frequencies], 1)
+    return torch.cat([x.flatten()[:, None] * frequencies for x in (row, column)], 1)
 
 
 FEATURES = {"elu1": lambda x: torch.where(x > 0, x + 1, x.clamp(max=0).exp()), "relu": torch.relu,

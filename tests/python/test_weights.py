@@ -34,7 +34,7 @@ def test_loads(tmp_path, weights, form):
 
 def test_other_shapes_are_named_and_nothing_is_loaded(tmp_path, weights):
     write(tmp_path / "file", weights, "safetensors")
-    with pytest.raises(ValueError, match=r"of another shape: 'head.weight' is \(10, 512, 1, 1\) and must"):
+    with pytest.raises(ValueError, match=r"shape: 'head.weight' is \(10, 512, 1, 1\) and must"):
         mala.create_model("mavit_n", num_classes=4, weights=tmp_path / "file")
     torch.save({"a": torch.ones(1)}, tmp_path / "other")
     with pytest.raises(ValueError, match="missing: .* and .* more; 1 unexpected: 'a'"):

@@ -17,9 +17,10 @@ def create_model(name: str, num_classes: Optional[int] = None,
     Args:
         name: one of mala.list_models().
         num_classes: of the head; None is the model's own, 1000 or for mavit_n 10.
-        weights: a file, safetensors or of torch.save. To fine-tune on other classes, create the model
-            with the file's, then call reset_classifier.
-        mixers: other rules of attention: one for all stages, or four, as "mala,mala,softmax,softmax".
+        weights: a file, safetensors or of torch.save. To fine-tune on other classes, create the
+            model with the file's, then call reset_classifier.
+        mixers: other rules of attention: one for all stages, or four, such as
+            "mala,mala,softmax,softmax".
         overrides: other fields of MavitConfig, such as drop_path.
     """
     config = mavit_config(name)

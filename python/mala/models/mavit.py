@@ -25,7 +25,8 @@ class Angles(nn.Module):
 class Stage(nn.Module):
     """Blocks of one width, and the step to the next stage where there is one."""
 
-    def __init__(self, blocks: list[Block], head_dim: int, downsample: Optional[Downsample]) -> None:
+    def __init__(self, blocks: list[Block], head_dim: int,
+                 downsample: Optional[Downsample]) -> None:
         super().__init__()
         self.RoPE = Angles(head_dim)
         self.blocks = nn.ModuleList(blocks)
@@ -85,7 +86,7 @@ class Mavit(nn.Module):
                               norm: bool = False, stop_early: bool = False,
                               output_fmt: str = "NCHW", intermediates_only: bool = False
                               ) -> Union[list[Tensor], tuple[Tensor, list[Tensor]]]:
-        """What the stages give before the picture is halved, (B, C, H, W) each, as timm asks for it.
+        """What the stages give before the picture is halved, (B, C, H, W) each, as timm asks.
 
         Args:
             indices: of stages; a number is that many of the last ones, None all.
@@ -108,8 +109,8 @@ class Mavit(nn.Module):
             x = x if stage.downsample is None else stage.downsample(x)
         return maps if intermediates_only else (x, maps)
 
-    def prune_intermediate_layers(self, indices: Union[int, list[int]] = 1, prune_norm: bool = False,
-                                  prune_head: bool = True) -> list[int]:
+    def prune_intermediate_layers(self, indices: Union[int, list[int]] = 1,
+                                  prune_norm: bool = False, prune_head: bool = True) -> list[int]:
         """Drops the stages after the last wanted one, and the head."""
         wanted = self._stage_indices(indices)
         self.layers = self.layers[: max(wanted) + 1]
@@ -145,8 +146,8 @@ class Mavit(nn.Module):
             stage.grad_checkpointing = enable
 
     def no_weight_decay(self) -> set[str]:
-        """None beyond vectors and biases, which timm leaves out by itself; as published, layer scales
-        are decayed."""
+        """None beyond vectors and biases, which timm leaves out by itself; as published, layer
+        scales are decayed."""
         return set()
 
     def group_matcher(self, coarse: bool = False) -> dict:

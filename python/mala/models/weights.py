@@ -64,8 +64,8 @@ def _find_weights(held: Any) -> dict[str, Tensor]:
 
 
 def load_weights(model: nn.Module, path: Union[str, os.PathLike]) -> None:
-    """Puts a file's weights into a model, all or none. Raises ValueError with the first names that are
-    missing, unexpected or of another shape."""
+    """Puts a file's weights into a model, all or none. Raises ValueError with the first names that
+    are missing, unexpected or of another shape."""
     found, wanted = read_weights(path), model.state_dict()
     for name in [name for name in wanted if name.endswith("RoPE.angle")]:
         given = found.setdefault(name, wanted[name])  # constants: a file may leave them out

@@ -11,7 +11,7 @@ from mala.nn.mixers import check_heads
 
 
 class MalaAttention(nn.Module):
-    """Multi-head attention over (B, N, C), bidirectional or causal: a drop-in for softmax attention.
+    """Multi-head attention over (B, N, C), bidirectional or causal, in place of softmax.
 
     Args:
         dim: channels C, a multiple of 8 * heads.
@@ -24,8 +24,8 @@ class MalaAttention(nn.Module):
         bias: of the projections.
     """
 
-    def __init__(self, dim: int, heads: int, *, kv_heads: Optional[int] = None, causal: bool = False,
-                 rope: Rope = None, rule: str = "mala", feature: str = "elu1",
+    def __init__(self, dim: int, heads: int, *, kv_heads: Optional[int] = None,
+                 causal: bool = False, rope: Rope = None, rule: str = "mala", feature: str = "elu1",
                  norm: Optional[str] = None, gate: bool = False, bias: bool = True) -> None:
         super().__init__()
         check_heads(dim, heads)

@@ -1,4 +1,4 @@
-"""Attention of MAViT: one packed projection, a rule over tokens on a grid, a local term and a gate."""
+"""Attention of MAViT: a packed projection, a rule over tokens on a grid, a local term, a gate."""
 
 from torch import Tensor, nn
 

@@ -29,8 +29,8 @@ def check_mixer(mixer: str) -> str:
 
 def check_heads(dim: int, heads: int) -> None:
     if heads < 1 or dim < 1 or dim % (8 * heads):
-        raise ValueError(f"dim {dim} with {heads} heads; each head needs a multiple of 8 channels, so "
-                         "make dim a multiple of 8 * heads")
+        raise ValueError(f"dim {dim} with {heads} heads; each head needs a multiple of 8 channels, "
+                         "so make dim a multiple of 8 * heads")
 
 
 def mix(mixer: str, q: Tensor, k: Tensor, v: Tensor, *, grid: Optional[tuple[int, int]] = None,

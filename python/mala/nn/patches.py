@@ -9,7 +9,7 @@ def _conv3x3(into: int, out: int, stride: int) -> nn.Conv2d:
 
 
 class PatchEmbed(nn.Module):
-    """Four 3x3 convolutions with batch norms, GELU between them: (B, in, H, W) -> (B, dim, H/s, W/s).
+    """Four 3x3 convolutions with batch norms: (B, in_chans, H, W) -> (B, dim, H/s, W/s).
 
     Args:
         dim: channels of the result.

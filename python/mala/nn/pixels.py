@@ -1,6 +1,5 @@
-"""Images as (B, C, H, W) whose channels lie innermost in memory, and what works on them in place."""
+"""Images (B, C, H, W) whose channels lie innermost in memory, and what works on them so."""
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -30,4 +29,4 @@ def drop_path(branch: Tensor, probability: float, training: bool) -> Tensor:
         return branch
     kept = 1 - probability
     shape = (branch.shape[0],) + (1,) * (branch.dim() - 1)
-    return branch * torch.empty(shape, dtype=branch.dtype, device=branch.device).bernoulli_(kept).div_(kept)
+    return branch * branch.new_empty(shape).bernoulli_(kept).div_(kept)

@@ -1,4 +1,4 @@
-"""Rotations of tokens on a grid, as cosines and sines: for softmax; our own operator makes its own."""
+"""Rotations of tokens on a grid, as cosines and sines, for softmax: our operator makes its own."""
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ def grid_angles(head_dim: int) -> Tensor:
 
 
 def grid_table(rows: int, columns: int, head_dim: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """(cos, sin), each (rows * columns, D / 2), where `like` is. Models ask for few, again and again."""
+    """(cos, sin), each (rows * columns, D / 2), where `like` is. Models ask for few, and often."""
     dtype = torch.promote_types(like.dtype, torch.float32)
     if torch.compiler.is_compiling():  # the compiler keeps what is constant
         return _make_table(rows, columns, head_dim, like.device, dtype)
@@ -37,7 +37,8 @@ def _make_table(rows: int, columns: int, head_dim: int, device: torch.device,
     by_row = torch.arange(rows, dtype=torch.float64, device=device)[:, None] * angles
     by_column = torch.arange(columns, dtype=torch.float64, device=device)[:, None] * angles
     shape = (rows, columns, head_dim // 4)
-    turns = torch.cat([by_row[:, None].expand(shape), by_column[None].expand(shape)], -1).flatten(0, 1)
+    turns = torch.cat([by_row[:, None].expand(shape), by_column[None].expand(shape)], -1)
+    turns = turns.flatten(0, 1)
     return turns.cos().to(dtype), turns.sin().to(dtype)
 
 

@@ -1,0 +1,150 @@
+"""torch.compile without graph breaks, torch.export, and models wrapped for several processes."""
+
+import mala
+import pytest
+import torch
+from mala.models import Mavit, MavitConfig
+from torch._dynamo.testing import CompileCounterWithBackend
+
+
+def compiled(function, **options):
+    torch._dynamo.reset()
+    counter = CompileCounterWithBackend("aot_eager")
+    return torch.compile(function, backend=counter, fullgraph=True, **options), counter
+
+
+def results(function, leaves, *others):
+    """The result and the gradients of all leaves."""
+    leaves = [x.detach().requires_grad_() for x in leaves]
+    out = function(*leaves, *others)
+    return [out, *torch.autograd.grad(out.square().sum(), leaves)]
+
+
+def small(**options):
+    """A MAViT of two blocks, since compilers take their time for each."""
+    return Mavit(MavitConfig((16, 16), (1, 1), (2, 1), ("mala", "softmax"), projection=24,
+                             num_classes=4, stem_stride=2, **options))
+
+
+FORMS = {
+    "plain": {},
+    "line": {"rope": "1d", "norm": "balanced"},
+    "causal": {"rope": "1d", "causal": True},
+    "grid": {"rope": "grid"},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_operator_compiles_once_for_all_sizes(form):
+    options = FORMS[form]
+
+    def call(q, k, v, gate, rows, columns):
+        rope = (rows, columns) if options.get("rope") == "grid" else options.get("rope")
+        return mala.attention(q, k, v, gate=gate, **{**options, "rope": rope})
+
+    run, counter = compiled(call, dynamic=True)
+    compilations = []
+    for batch, rows, columns in ((2, 3, 4), (3, 6, 2), (4, 6, 7)):
+        # Sizes that agree by chance would be compiled as one: five heads are like nothing else.
+        x = [torch.rand(batch, 5, rows * columns, 8) for _ in range(4)]
+        torch.testing.assert_close(results(run, x, rows, columns), results(call, x, rows, columns))
+        compilations.append(counter.frame_count)
+    assert compilations == compilations[:1] * 3
+
+
+def test_chunks_compile():
+    def call(q, k, v):
+        out, state = mala.attention_chunk(q[:, :, :5], k[:, :, :5], v[:, :, :5])
+        return mala.attention_chunk(q[:, :, 5:], k[:, :, 5:], v[:, :, 5:], state)[0]
+
+    x = [torch.rand(2, 2, 9, 8) for _ in range(3)]
+    torch.testing.assert_close(results(compiled(call)[0], x), results(call, x))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_layers_and_model_compile(dynamic):
+    sequence = mala.nn.MalaAttention(16, 2, rope="1d", gate=True)
+    picture = mala.nn.MalaAttention2d(16, 2)
+    model = small()
+    cases = [(sequence, lambda n: torch.randn(n, 4 + n, 16)),
+             (picture, lambda n: torch.randn(n, 16, 3 + n, 5)),
+             (model, lambda n: torch.randn(n, 3, 8 * n, 24))]
+    for module, make in cases:
+        run, _ = compiled(module, dynamic=dynamic)
+        for n in (2, 3) if dynamic else (2,):
+            x = make(n)
+            torch.testing.assert_close(results(run, [x]), results(module, [x]), rtol=1e-4, atol=1e-4)
+
+
+def test_inductor_compiles_a_layer():
+    layer = mala.nn.MalaAttention(16, 2, rope="1d")
+    torch._dynamo.reset()
+    run, x = torch.compile(layer, fullgraph=True), [torch.randn(2, 6, 16)]
+    torch.testing.assert_close(results(run, x), results(layer, x), rtol=1e-4, atol=1e-5)
+
+
+def test_export_keeps_the_operator_and_the_answers():
+    model = small().eval()
+    images = torch.randn(2, 3, 32, 32)
+    batch = torch.export.Dim("batch", min=1)
+    program = torch.export.export(model, (images,), dynamic_shapes=({0: batch},))
+    assert any("mala" in str(node.target) for node in program.graph.nodes)
+    more = torch.randn(5, 3, 32, 32)
+    torch.testing.assert_close(program.module()(more), model(more))
+
+
+def test_autocast_trains_a_model():
+    model = small()
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = model(torch.randn(2, 3, 16, 16)).square().mean()
+    loss.backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_opcheck():
+    q, k, v = (torch.rand(1, 2, 6, 8, requires_grad=True) for _ in range(3))
+    torch.library.opcheck(torch.ops.mala.attention.default, (q, k, v), {"rope": "1d"})
+
+
+# Each process trains on its half of a batch; losses of both are averaged by the wrapper.
+DATA_PARALLEL = """
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+torch.set_num_threads(1)
+images, labels = torch.randn(4, 16, 4, 4), torch.randn(4, 16, 4, 4)
+results = []
+for wrap in ("ddp", "fsdp"):
+    torch.manual_seed(5)
+    model = torch.nn.Sequential(mala.nn.Block(16, 2, 24), mala.nn.Block(16, 2, 24, "softmax"))
+    if wrap == "ddp":
+        wrapped = DistributedDataParallel(model)
+    else:
+        mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
+        for block in model:
+            fully_shard(block, mesh=mesh)
+        wrapped = fully_shard(model, mesh=mesh)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        part = slice(2 * rank, 2 * rank + 2)
+        (wrapped(images[part]) - labels[part]).square().mean().backward()
+        optimizer.step()
+    whole = lambda p: p.full_tensor() if hasattr(p, "full_tensor") else p
+    results.append([whole(p).detach().clone() for p in model.parameters()])
+torch.save([images, labels, results], f"{folder}/{rank}")
+dist.destroy_process_group()
+"""
+
+
+def test_ddp_and_fsdp_train_as_one_process_does(two_processes):
+    (images, labels, first), (_, _, second) = two_processes(DATA_PARALLEL)
+    torch.manual_seed(5)
+    model = torch.nn.Sequential(mala.nn.Block(16, 2, 24), mala.nn.Block(16, 2, 24, "softmax"))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        (model(images) - labels).square().mean().backward()
+        optimizer.step()
+    for trained in (*first, *second):
+        torch.testing.assert_close(trained, [p.detach() for p in model.parameters()],
+                                   rtol=1e-4, atol=1e-5)
