@@ -119,7 +119,10 @@ TEST(ExplainChart, NumbersAreShort) {
   EXPECT_EQ(short_number(0), "0");
   EXPECT_EQ(short_number(0.81234), "0.812");
   EXPECT_EQ(short_number(12345), "12345");
-  EXPECT_EQ(short_number(4.13e9), "4.1e+09");
+  EXPECT_EQ(short_number(1e6), "1e6");
+  EXPECT_EQ(short_number(-2.5e-7), "-2.5e-7");
+  EXPECT_EQ(short_number(1e120), "1e120");
+  EXPECT_EQ(short_number(4.13e9), "4.1e9");
 }
 
 }  // namespace

@@ -179,9 +179,13 @@ std::string escaped(const std::string& text) {
 std::string short_number(double value) {
   char text[32];
   const double size = std::abs(value);
-  const bool is_plain = size == 0 || (size >= 1e-3 && size < 1e5);
-  const char* form = !is_plain ? "%.1e" : size >= 1000 ? "%.0f" : "%.3g";
-  std::snprintf(text, sizeof text, form, value);
+  if (size == 0 || (size >= 1e-3 && size < 1e5)) {
+    std::snprintf(text, sizeof text, size >= 1000 ? "%.0f" : "%.3g", value);
+    return text;
+  }
+  // "1e6" and not "1.0e+06": charts have little room.
+  const int power = static_cast<int>(std::floor(std::log10(size)));
+  std::snprintf(text, sizeof text, "%.2ge%d", value / std::pow(10, power), power);
   return text;
 }
 

@@ -9,6 +9,7 @@ namespace mala::tasks {
 namespace {
 
 constexpr double kMostGrowth = 8;
+constexpr double kNear = 1.5;
 constexpr int kSteps = 28;  // from 1 to kMostGrowth, in quarters
 
 // Whether each key's weight is positive under every rule, for all growths: weights move evenly or
@@ -28,8 +29,9 @@ struct Pair {
 };
 
 // Key a has the largest product, and key b lies half way between it and the least that stays
-// positive: near enough to be compared, far enough to be told apart. b's logit is lower too where
-// there is such a key, so that softmax agrees which of the two is ahead.
+// positive: near enough to be compared, far enough to be told apart. Where there is such a key,
+// b's logit is lower too, so that softmax agrees which of the two is ahead, but by no more than
+// kNear, so that its ratio is not beyond all others from the beginning.
 std::optional<Pair> choose_pair(const nn::MapScores& scores, int64_t head) {
   const Tensor positive = stays_positive(scores, head);
   const Tensor x = scores.products[head][0], logits = scores.logits[head][0];
@@ -38,6 +40,8 @@ std::optional<Pair> choose_pair(const nn::MapScores& scores, int64_t head) {
   Tensor others = positive & (x < x[a]);
   const Tensor agreeing = others & (logits < logits[a]);
   if (agreeing.any().item<bool>()) others = agreeing;
+  const Tensor near = agreeing & (logits > logits[a] - kNear);
+  if (near.any().item<bool>()) others = near;
   if (!others.any().item<bool>()) return std::nullopt;
   const Tensor middle = 0.5 * (x[a] + x.masked_fill(~others, -none).min());
   const Tensor distance = (x - middle).abs().masked_fill(~others, -none);
