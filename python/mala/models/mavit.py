@@ -152,8 +152,13 @@ class Mavit(nn.Module):
 
     def group_matcher(self, coarse: bool = False) -> dict:
         """timm's groups of layers, for learning rates that fall with depth."""
-        deep = r"^layers\.(\d+)" if coarse else r"^layers\.(\d+)\.(?:blocks\.(\d+)|downsample)"
-        return {"stem": r"^patch_embed", "blocks": [(deep, None), (r"^(proj|norm)\.", (99999,))]}
+        if coarse:
+            return {"stem": r"^patch_embed", "blocks": [(r"^layers\.(\d+)", None),
+                                                        (r"^(?:proj|norm)\.", (99999,))]}
+        return {"stem": r"^patch_embed",
+                "blocks": [(r"^layers\.(\d+)\.blocks\.(\d+)", None),
+                           (r"^layers\.(\d+)\.downsample", (99998,)),  # behind all blocks
+                           (r"^(?:proj|norm)\.", (99999,))]}
 
 
 def make_stages(config: MavitConfig) -> list[Stage]:
