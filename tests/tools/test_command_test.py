@@ -47,7 +47,8 @@ class Commands(unittest.TestCase):
         for name in ("clang-format", "python"):
             self.write(self.root / ".venv" / "bin" / name, f'#!/bin/sh\n[ "$BREAK" != {name} ]\n')
         program = '#!/bin/sh\necho "shown $*"\n'
-        self.write(self.root / "build" / "dev" / "bin" / "magnitude_demo", program)
+        for name in ("magnitude_demo", "mala"):
+            self.write(self.root / "build" / "dev" / "bin" / name, program)
 
     def write(self, file, text):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -124,11 +125,12 @@ class Commands(unittest.TestCase):
         self.assertIn("--quick", text)
         self.assertEqual(self.calls.read_text(), "")
 
-    def test_demo_builds_and_runs_its_program(self):
+    def test_demo_builds_and_runs_its_programs(self):
         status, text = self.run_command("demo")
         self.assertEqual(status, 0, text)
-        self.assertIn("--target magnitude_demo", self.calls.read_text())
-        self.assertEqual(text.splitlines()[-1].strip(), "shown")
+        self.assertIn("--target magnitude_demo mala", self.calls.read_text())
+        shown = [line for line in text.splitlines() if line.startswith("shown")]
+        self.assertEqual([line.split()[1:2] for line in shown], [[], ["predict"], ["explain"]])
 
     def test_demo_explains_itself_before_it_does_anything(self):
         for argument, wanted in (("--help", 0), ("--nonsense", 2)):
