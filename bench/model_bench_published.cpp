@@ -58,6 +58,8 @@ const RopeTables& PublishedMavit::tables(const Tensor& x, int64_t head_dim) {
   const auto [entry, is_new] = tables_.try_emplace({height, width, head_dim});
   if (is_new) {
     entry->second = grid_rope_tables(height * width, width, head_dim, x.scalar_type());
+    entry->second.sin = entry->second.sin.to(x.device());
+    entry->second.cos = entry->second.cos.to(x.device());
   }
   return entry->second;
 }
@@ -71,6 +73,10 @@ Tensor PublishedMavit::run_stage(models::Stage& stage, Tensor x) {
 
 Tensor PublishedMavit::forward(const Tensor& images) {
   const c10::InferenceMode inference;
+  return run(images);
+}
+
+Tensor PublishedMavit::run(const Tensor& images) {
   Tensor x = model_->patch_embed->proj->forward(images);
   for (models::Stage& stage : model_->layers) x = run_stage(stage, x);
   x = at::silu(model_->norm->forward(model_->proj->forward(x)));

@@ -17,7 +17,8 @@ class PublishedMavit {
  public:
   explicit PublishedMavit(models::Mavit model) : model_(std::move(model)) {}
 
-  at::Tensor forward(const at::Tensor& images);
+  at::Tensor forward(const at::Tensor& images);  // for inference
+  at::Tensor run(const at::Tensor& images);      // with gradients, where they are on
 
  private:
   at::Tensor run_stage(models::Stage& stage, at::Tensor x);
