@@ -11,7 +11,7 @@
 namespace mala::cli {
 namespace {
 
-constexpr const char* kMore = R"(
+constexpr const char* kAugmentMore = R"(
 SET is what training reads: a folder with a folder for each class, a list of pictures and labels, or
 tar shards. Each row of the sheet has one picture, first as evaluation sees it and then as training
 does; with --each, each row has one augmentation, and the program prints which.
@@ -23,7 +23,7 @@ Examples:
   mala augment flowers/train --out sheet.png rand_augment=m9-mstd0.5-inc1 erase=0.25 mixup=0.8
   mala augment flowers/train --out each.png --each --columns 6 --size 160)";
 
-struct Options {
+struct AugmentOptions {
   std::string set, out;
   std::vector<std::string> settings;
   data::SheetOptions sheet;
@@ -59,7 +59,7 @@ int list_settings() {
   return 0;
 }
 
-int run(Options options) {
+int run_augment(AugmentOptions options) {
   if (options.list) return list_settings();
   if (options.set.empty() || options.out.empty()) {
     throw UsageError(
@@ -80,7 +80,7 @@ int run(Options options) {
 
 Command add_augment(CLI::App& program) {
   CLI::App* app = program.add_subcommand("augment", "Show what training does to pictures");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<AugmentOptions>();
   const auto count = CLI::Range(1, 200);
   app->add_option("SET", options->set, "a folder, a list or shards");
   app->add_option("SETTING", options->settings, "key=value, such as rand_augment=m9-mstd0.5-inc1");
@@ -95,8 +95,8 @@ Command add_augment(CLI::App& program) {
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   app->add_option("--seed", options->sheet.seed, "of everything random")->capture_default_str();
-  app->footer(kMore);
-  return {app, [options] { return run(*options); }};
+  app->footer(kAugmentMore);
+  return {app, [options] { return run_augment(*options); }};
 }
 
 }  // namespace mala::cli

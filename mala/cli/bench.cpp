@@ -16,7 +16,7 @@ namespace {
 
 using torch::Tensor;
 
-constexpr const char* kMore = R"(
+constexpr const char* kBenchMore = R"(
 Times the model's answer to made-up pictures, folded as `mala predict` uses it, and the operator beside
 torch's softmax attention (SDPA) at the tokens of the model's first stage. Both take turns; the median
 counts. Weights do not change the time, so none are needed. For comparisons with the published code see
@@ -27,7 +27,7 @@ Examples:
   mala bench --model mavit_s --batch 1,8 --threads 2
   mala bench --model mavit_t --size 512 --dtype bf16 --device cuda --json)";
 
-struct Options {
+struct BenchOptions {
   std::string model = "mavit_t", mixers;
   WorkOptions work;
   std::vector<int64_t> batches{1};
@@ -57,7 +57,7 @@ std::function<void()> waiting(std::function<Tensor()> call, const tasks::Placeme
   };
 }
 
-std::vector<Row> time_model(const Options& options, const tasks::Placement& placement) {
+std::vector<Row> time_model(const BenchOptions& options, const tasks::Placement& placement) {
   const auto loaded =
       models::load_vision({.weights = {}, .model = options.model, .mixers = options.mixers});
   const tasks::Classifier classifier(loaded, placement);
@@ -75,7 +75,7 @@ std::vector<Row> time_model(const Options& options, const tasks::Placement& plac
 }
 
 // The first stage of MAViT-T, where most tokens are: one head of 64 channels.
-std::vector<Row> time_operator(const Options& options, const tasks::Placement& placement) {
+std::vector<Row> time_operator(const BenchOptions& options, const tasks::Placement& placement) {
   const int64_t side = (options.size > 0 ? options.size : 224) / 4;
   const auto type = torch::dtype(placement.dtype).device(placement.device);
   const Tensor q = torch::randn({1, 1, side * side, 64}, type), k = torch::randn_like(q),
@@ -93,7 +93,7 @@ std::string format(const char* pattern, double value) {
   return text;
 }
 
-void print_json(const Row& row, const tasks::Placement& placement) {
+void print_bench_json(const Row& row, const tasks::Placement& placement) {
   nlohmann::ordered_json line{{"name", row.name},
                               {"pass", "forward"},
                               {"shape", row.shape},
@@ -105,14 +105,14 @@ void print_json(const Row& row, const tasks::Placement& placement) {
   std::printf("%s\n", line.dump().c_str());
 }
 
-int run(const Options& options) {
+int run_bench(const BenchOptions& options) {
   check_model_name(options.model);
   const tasks::Placement placement = place(options.work);
   std::vector<Row> rows = time_model(options, placement);
   for (const Row& row : time_operator(options, placement)) rows.push_back(row);
   std::vector<Line> lines{{.labels = {"what", "shape", "by"}, .figures = {"ms", "pictures/s"}}};
   for (const Row& row : rows) {
-    if (options.json) print_json(row, placement);
+    if (options.json) print_bench_json(row, placement);
     Line line{.labels = {row.name, row.shape, row.impl}, .figures = {format("%.3f", row.ms)}};
     if (row.pictures > 0) line.figures.push_back(format("%.1f", 1e3 * row.pictures / row.ms));
     lines.push_back(line);
@@ -128,7 +128,7 @@ int run(const Options& options) {
 
 Command add_bench(CLI::App& program) {
   CLI::App* app = program.add_subcommand("bench", "Time a model and the operator on this machine");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchOptions>();
   app->add_option("--model", options->model, "one of `mala models`")
       ->type_name("NAME")
       ->capture_default_str();
@@ -149,8 +149,8 @@ Command add_bench(CLI::App& program) {
       ->capture_default_str();
   app->add_flag("--json", options->json, "one JSON object a line");
   add_work_options(*app, options->work);
-  app->footer(kMore);
-  return {app, [options] { return run(*options); }};
+  app->footer(kBenchMore);
+  return {app, [options] { return run_bench(*options); }};
 }
 
 }  // namespace mala::cli

@@ -15,7 +15,7 @@
 namespace mala::cli {
 namespace {
 
-constexpr const char* kMore = R"(
+constexpr const char* kConvertMore = R"(
 IN is a checkpoint of torch.save or a safetensors file; nothing in it is executed. What it holds besides
 weights, such as the optimiser's state, is left out. OUT says which model it is for where that can be
 told, and what IN's metadata said. It is written beside its place and renamed, so that there is never half
@@ -26,7 +26,7 @@ Examples:
   mala convert MAViT_T.pth mavit_t.safetensors --dtype bf16 --labels imagenet.txt
   mala convert checkpoint.pth averaged.safetensors --ema)";
 
-struct Options {
+struct ConvertOptions {
   std::string in, out, dtype, labels;
   bool averaged = false, force = false;
 };
@@ -41,7 +41,7 @@ bool is_vision(const io::Weights& weights) {
 }
 
 // What the weights are for, beside what the file said already.
-models::Metadata describe(const io::Weights& weights, const Options& options) {
+models::Metadata describe(const io::Weights& weights, const ConvertOptions& options) {
   models::Metadata metadata = weights.metadata;
   metadata.try_emplace("format", "pt");  // which torch's own readers look for
   const Source source{"convert", options.in};
@@ -62,7 +62,7 @@ models::Metadata describe(const io::Weights& weights, const Options& options) {
   return metadata;
 }
 
-void check_target(const Options& options) {
+void check_target(const ConvertOptions& options) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   const fs::file_status status = fs::status(options.out, ignored);
@@ -73,7 +73,7 @@ void check_target(const Options& options) {
         " is there already; choose another name, or replace it with --force");
 }
 
-int run(const Options& options) {
+int run_convert(const ConvertOptions& options) {
   check_target(options);
   const auto copy = options.averaged ? io::Copy::kAveraged : io::Copy::kTrained;
   io::Weights weights = io::read_weights(options.in, copy);
@@ -98,7 +98,7 @@ int run(const Options& options) {
 
 Command add_convert(CLI::App& program) {
   CLI::App* app = program.add_subcommand("convert", "Turn a checkpoint into safetensors");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ConvertOptions>();
   app->add_option("IN", options->in, "a checkpoint of torch.save, or safetensors")
       ->type_name("")
       ->required();
@@ -112,8 +112,8 @@ Command add_convert(CLI::App& program) {
       ->type_name("FILE");
   app->add_flag("--ema", options->averaged, "take the averaged weights of a checkpoint");
   app->add_flag("--force", options->force, "replace OUT where it is there already");
-  app->footer(kMore);
-  return {app, [options] { return run(*options); }};
+  app->footer(kConvertMore);
+  return {app, [options] { return run_convert(*options); }};
 }
 
 }  // namespace mala::cli

@@ -17,7 +17,7 @@ using nlohmann::ordered_json;
 
 constexpr const char* kNoPicture = "none";
 
-constexpr const char* kMore = R"(
+constexpr const char* kEvalMore = R"(
 FOLDER has a folder for each class, FOLDER/CLASS/*.jpg. The folders are called as the model's labels
 are; where none is, they stand for the classes in the order of their names. A list (a path and a label
 on each line) or tar shards will do too.
@@ -30,7 +30,7 @@ Examples:
   mala eval --data flowers/test --weights flowers.safetensors --confusion flowers.png
   mala eval --data flowers/test --weights flowers.safetensors --json > flowers.json)";
 
-struct Options {
+struct EvalOptions {
   VisionOptions vision;
   std::string data, confusion = "confusion.png";
   bool json = false;
@@ -50,7 +50,7 @@ std::string name_of(int64_t index, const std::vector<std::string>& names) {
   return names[static_cast<size_t>(index)];
 }
 
-Line line_of(int64_t label, const tasks::Confusion& confusion,
+Line eval_line_of(int64_t label, const tasks::Confusion& confusion,
              const std::vector<std::string>& names) {
   const int64_t all = confusion.count(label), other = confusion.mistaken_for(label);
   Line line{.labels = {name_of(label, names)},
@@ -63,11 +63,11 @@ Line line_of(int64_t label, const tasks::Confusion& confusion,
   return line;
 }
 
-void print_text(const tasks::Evaluation& result, const std::vector<std::string>& names) {
+void print_eval_text(const tasks::Evaluation& result, const std::vector<std::string>& names) {
   std::vector<Line> lines{
       {.labels = {"class"}, .figures = {"pictures", "top-1", "mistaken"}, .note = "  for"}};
   for (int64_t label = 0; label < result.confusion.classes(); ++label) {
-    lines.push_back(line_of(label, result.confusion, names));
+    lines.push_back(eval_line_of(label, result.confusion, names));
   }
   std::printf("%s\ntop-1 %s, top-5 %s, of %lld pictures; %.1f pictures/s\n", align(lines).c_str(),
               percent(result.top1, result.pictures).c_str(),
@@ -100,7 +100,7 @@ ordered_json json_of(const tasks::Evaluation& result, const std::vector<std::str
           {"confusion", rows}};
 }
 
-tasks::Evaluation evaluate_with_progress(const Options& options,
+tasks::Evaluation evaluate_with_progress(const EvalOptions& options,
                                          const tasks::Classifier& classifier,
                                          const data::ImageSource& source) {
   data::BatchOptions view = classifier.view(std::min(options.vision.batch, source.size()));
@@ -109,7 +109,7 @@ tasks::Evaluation evaluate_with_progress(const Options& options,
   return tasks::evaluate(classifier, source, view, [&](int64_t done) { progress.show(done); });
 }
 
-int run(const Options& options) {
+int run_eval(const EvalOptions& options) {
   const tasks::Classifier classifier = make_classifier(options.vision);
   const auto source = tasks::open_labelled(options.data, classifier);
   const tasks::Evaluation result = evaluate_with_progress(options, classifier, *source);
@@ -121,7 +121,7 @@ int run(const Options& options) {
     const auto replace = ordered_json::error_handler_t::replace;
     std::printf("%s\n", json_of(result, source->classes()).dump(-1, ' ', false, replace).c_str());
   } else {
-    print_text(result, source->classes());
+    print_eval_text(result, source->classes());
   }
   if (options.confusion != kNoPicture) {
     data::write_png(options.confusion, picture_of(result.confusion));
@@ -136,7 +136,7 @@ int run(const Options& options) {
 
 Command add_eval(CLI::App& program) {
   CLI::App* app = program.add_subcommand("eval", "Measure how often a model is right");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<EvalOptions>();
   app->add_option("--data", options->data, "FOLDER/CLASS/*.jpg, a list, or tar shards")
       ->type_name("FOLDER")
       ->required();
@@ -145,8 +145,8 @@ Command add_eval(CLI::App& program) {
       ->capture_default_str();
   app->add_flag("--json", options->json, "the figures as one JSON object");
   add_vision_options(*app, options->vision);
-  app->footer(kMore);
-  return {app, [options] { return run(*options); }};
+  app->footer(kEvalMore);
+  return {app, [options] { return run_eval(*options); }};
 }
 
 }  // namespace mala::cli

@@ -18,7 +18,7 @@ Examples:
 
 Writes FOLDER/index.html, which needs nothing but itself, and its pictures as PNG beside it.)";
 
-struct Options {
+struct ExplainOptions {
   tasks::ExplainRequest request;
   std::string at;
   bool averaged = false;
@@ -36,7 +36,7 @@ tasks::Pixel parse_pixel(const std::string& text) {
   return pixel;
 }
 
-int run(Options& options) {
+int run_explain(ExplainOptions& options) {
   check_model_name(options.request.model.model);
   if (options.averaged) options.request.model.copy = io::Copy::kAveraged;
   if (!options.at.empty()) options.request.at = parse_pixel(options.at);
@@ -54,7 +54,7 @@ int run(Options& options) {
 
 Command add_explain(CLI::App& program) {
   CLI::App* app = program.add_subcommand("explain", "Show what attention sees from one point");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExplainOptions>();
   tasks::ExplainRequest& request = options->request;
   request.folder = "explained";
   app->add_option("IMAGE", request.picture, "the picture: JPEG, PNG, WebP, PPM or PGM")->required();
@@ -65,7 +65,7 @@ Command add_explain(CLI::App& program) {
   app->add_flag("--ema", options->averaged, "the averaged copy of the weights in a .pth");
   app->add_option("--out", request.folder, "the folder to write to")->capture_default_str();
   app->footer(kExamples);
-  return {app, [options] { return run(*options); }};
+  return {app, [options] { return run_explain(*options); }};
 }
 
 }  // namespace mala::cli

@@ -50,18 +50,18 @@ std::string billions(int64_t number) {
   return text;
 }
 
-Line line_of(const Facts& facts) {
+Line models_line_of(const Facts& facts) {
   return {.labels = {facts.name, facts.mixers},
           .figures = {with_commas(facts.parameters), billions(facts.macs),
                       std::to_string(facts.image_size), std::to_string(facts.classes)}};
 }
 
-int run(bool as_json) {
+int run_models(bool as_json) {
   std::vector<Line> lines{{.labels = {"name", "mixers"},
                            .figures = {"parameters", "MACs at 224²", "made for", "classes"}}};
   for (const std::string& name : models::vision_names()) {
     const Facts facts = facts_of(models::vision_config(name));
-    lines.push_back(line_of(facts));
+    lines.push_back(models_line_of(facts));
     if (as_json) std::printf("%s\n", json_of(facts).dump().c_str());
   }
   if (!as_json) std::fputs(align(lines).c_str(), stdout);
@@ -81,7 +81,7 @@ of 224 by 224 pixels; "made for" is the side of the pictures that the model sees
 Examples:
   mala models
   mala models --json | jq -r 'select(.parameters < 2e7) | .name')");
-  return {app, [as_json] { return run(*as_json); }};
+  return {app, [as_json] { return run_models(*as_json); }};
 }
 
 }  // namespace mala::cli

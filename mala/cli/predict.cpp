@@ -15,7 +15,7 @@ using Predictions = std::vector<tasks::Prediction>;
 
 constexpr int64_t kMostAnswers = 1'000'000;
 
-constexpr const char* kMore = R"(
+constexpr const char* kPredictMore = R"(
 IMAGE is a picture (JPEG, PNG, WebP, PPM, PGM), a folder, whose pictures are taken at any depth, or a
 pattern in quotes. `-` is stdin: one picture, or names of pictures, one a line. A file that cannot be
 read is named on stderr; the others are answered all the same, and the program ends with 1.
@@ -28,14 +28,14 @@ Examples:
   curl -s https://example.org/cat.jpg | mala predict - --weights MAViT_T.pth
   mala predict cat.jpg --weights MAViT_T.pth --dtype bf16 --threads 2)";
 
-struct Options {
+struct PredictOptions {
   VisionOptions vision;
   std::vector<std::string> images;
   int64_t top = 5;
   bool json = false;
 };
 
-void print_json(const std::string& file, const Predictions& answers,
+void print_predict_json(const std::string& file, const Predictions& answers,
                 const tasks::Classifier& classifier) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const auto& [index, probability] : answers) {
@@ -50,7 +50,7 @@ void print_json(const std::string& file, const Predictions& answers,
   std::printf("%s\n", line.dump(-1, ' ', false, replace).c_str());
 }
 
-void print_text(const std::string& file, const Predictions& answers,
+void print_predict_text(const std::string& file, const Predictions& answers,
                 const tasks::Classifier& classifier) {
   std::printf("%s\n", file.c_str());
   for (const auto& [index, probability] : answers) {
@@ -61,17 +61,17 @@ void print_text(const std::string& file, const Predictions& answers,
 }
 
 void print_answers(const data::ImageBatch& batch, const Pictures& pictures,
-                   const tasks::Classifier& classifier, const Options& options) {
+                   const tasks::Classifier& classifier, const PredictOptions& options) {
   if (batch.count == 0) return;
   const auto answers = tasks::best_of(classifier.probabilities(batch), options.top);
   for (size_t i = 0; i < answers.size(); ++i) {
     const std::string file = pictures.name(batch.indices[i]);
-    (options.json ? print_json : print_text)(file, answers[i], classifier);
+    (options.json ? print_predict_json : print_predict_text)(file, answers[i], classifier);
   }
   std::fflush(stdout);  // whoever waits for answers has these now
 }
 
-int run(const Options& options) {
+int run_predict(const PredictOptions& options) {
   const Pictures pictures(options.images);
   for (const std::string& problem : pictures.problems()) {
     std::fprintf(stderr, "mala: %s\n", problem.c_str());
@@ -100,7 +100,7 @@ int run(const Options& options) {
 
 Command add_predict(CLI::App& program) {
   CLI::App* app = program.add_subcommand("predict", "Say what is in pictures");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PredictOptions>();
   app->add_option("IMAGE", options->images, "pictures, folders, patterns, or - for stdin")
       ->type_name("")
       ->required();
@@ -110,8 +110,8 @@ Command add_predict(CLI::App& program) {
       ->capture_default_str();
   app->add_flag("--json", options->json, "one JSON object a picture, each on a line of its own");
   add_vision_options(*app, options->vision);
-  app->footer(kMore);
-  return {app, [options] { return run(*options); }};
+  app->footer(kPredictMore);
+  return {app, [options] { return run_predict(*options); }};
 }
 
 }  // namespace mala::cli

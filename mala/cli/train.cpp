@@ -19,7 +19,7 @@
 namespace mala::cli {
 namespace {
 
-constexpr const char* kMore = R"(
+constexpr const char* kTrainMore = R"(
 RECIPE is a TOML file; every setting in it can be changed by key=value behind it. `--settings` lists
 them all with their values, `--dry-run` says what would be done. Checkpoints, metrics.jsonl, curves for
 TensorBoard and model.safetensors, which `mala predict` and `mala eval` read, go to run.out. Ctrl-C
@@ -32,7 +32,7 @@ Examples:
   mala train recipes/cifar10_mavit_n.toml --resume
   torchrun --no-python --nproc-per-node 8 mala train recipes/imagenet_mavit_t.toml)";
 
-struct Options {
+struct TrainOptions {
   std::string recipe;
   std::vector<std::string> overrides;
   bool resume = false, dry_run = false, settings = false;
@@ -50,7 +50,7 @@ struct Settings {
   }
 };
 
-void read_settings(const Options& options, Settings& settings) {
+void read_settings(const TrainOptions& options, Settings& settings) {
   const std::string task = train::task_of_recipe(options.recipe);
   check(task == "classify", "train", options.recipe, ": there is no task '", task,
         "'; there is classify");
@@ -120,7 +120,7 @@ int finish(const train::Outcome& outcome) {
   return kBySignal + stop_signal();
 }
 
-int run(const Options& options) {
+int run_train(const TrainOptions& options) {
   Settings settings;
   read_settings(options, settings);
   if (options.settings) return print_settings(settings);
@@ -145,15 +145,15 @@ int run(const Options& options) {
 }  // namespace
 
 Command add_train(CLI::App& program) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<TrainOptions>();
   CLI::App* app = program.add_subcommand("train", "Train a model from a recipe.");
   app->add_option("RECIPE", options->recipe, "a TOML file")->required();
   app->add_option("KEY=VALUE", options->overrides, "settings that differ from the recipe");
   app->add_flag("--resume", options->resume, "go on from the newest checkpoint in run.out");
   app->add_flag("--dry-run", options->dry_run, "say what would be done");
   app->add_flag("--settings", options->settings, "list all settings with their values");
-  app->footer(kMore);
-  return {app, [options] { return run(*options); }};
+  app->footer(kTrainMore);
+  return {app, [options] { return run_train(*options); }};
 }
 
 }  // namespace mala::cli

@@ -5,24 +5,10 @@
 #include "mala/ops/flat.h"
 #include "mala/ops/kernel_inputs.h"
 #include "mala/ops/options.h"
+#include "mala/ops/state_before.h"
 
 namespace mala::ops {
 namespace {
-
-// The state before a chunk: sums on the device, counts on the host; empty at the beginning.
-struct StateBefore {
-  explicit StateBefore(const ChunkCall& call) {
-    if (call.state) sums = call.state->contiguous();
-    if (call.count) counts = call.count->cpu();
-  }
-
-  CausalState view() const {
-    if (!sums.defined()) return {};
-    return {.sums = read_span<double>(sums), .counts = read_span<int64_t>(counts)};
-  }
-
-  Tensor sums, counts;
-};
 
 template <typename T>
 ChunkOutputs forward(const ChunkCall& call, void* stream) {

@@ -10,7 +10,7 @@ namespace {
 
 using Colour = std::array<double, 3>;
 
-constexpr Colour kPaper{255, 255, 255}, kRight{11, 110, 60}, kWrong{178, 24, 43};
+constexpr Colour kPaper{255, 255, 255}, kCorrect{11, 110, 60}, kWrong{178, 24, 43};
 constexpr int64_t kSide = 640, kSmallestSquare = 4;
 
 // Small shares must be seen: one picture in a hundred is a tenth of the way.
@@ -38,7 +38,7 @@ data::Image picture_of(const Confusion& confusion) {
       for (int64_t x = 0; x < classes * square; ++x) {
         const int64_t answer = x / square;
         paint(static_cast<double>(confusion.count(label, answer)) / all,
-              label == answer ? kRight : kWrong, image.row(y) + 3 * x);
+              label == answer ? kCorrect : kWrong, image.row(y) + 3 * x);
       }
     }
   }

@@ -11,7 +11,7 @@
 namespace mala::tasks {
 namespace {
 
-constexpr const char* kWhere = "placement";
+constexpr const char* kPlacement = "placement";
 
 // The number behind "cuda:"; negative where there is none or something else.
 int gpu_number(const std::string& word) {
@@ -23,11 +23,11 @@ int gpu_number(const std::string& word) {
 
 c10::Device choose_gpu(const std::string& word) {
   const auto count = static_cast<int>(torch::cuda::device_count());
-  check(torch::cuda::is_available() && count > 0, kWhere, "--device ", word,
+  check(torch::cuda::is_available() && count > 0, kPlacement, "--device ", word,
         " needs a GPU that torch can use, and there is none; try --device cpu, or build with CUDA",
         " on a machine that has one");
   const int number = word == "cuda" ? 0 : gpu_number(word);
-  check(number >= 0 && number < count, kWhere, "no device '", word, "'; there are ", count,
+  check(number >= 0 && number < count, kPlacement, "no device '", word, "'; there are ", count,
         ", from cuda:0 on");
   return {c10::kCUDA, static_cast<c10::DeviceIndex>(number)};
 }
@@ -35,7 +35,7 @@ c10::Device choose_gpu(const std::string& word) {
 c10::Device choose_device(const std::string& word) {
   if (word == "cpu") return c10::kCPU;
   if (word == "auto") return torch::cuda::is_available() ? choose_gpu("cuda") : c10::kCPU;
-  check(word == "cuda" || word.starts_with("cuda:"), kWhere, "no device '", word,
+  check(word == "cuda" || word.starts_with("cuda:"), kPlacement, "no device '", word,
         "'; use auto, cpu, cuda or cuda:1");
   return choose_gpu(word);
 }
@@ -45,9 +45,9 @@ c10::ScalarType choose_dtype(const std::string& word, c10::Device device) {
       {"float32", c10::kFloat}, {"bf16", c10::kBFloat16}, {"bfloat16", c10::kBFloat16},
       {"float16", c10::kHalf},  {"fp16", c10::kHalf},     {"float64", c10::kDouble}};
   const auto found = kTypes.find(word);
-  check(found != kTypes.end(), kWhere, "no type '", word,
+  check(found != kTypes.end(), kPlacement, "no type '", word,
         "'; use float32, bf16, float16 (on a GPU) or float64");
-  check(found->second != c10::kHalf || !device.is_cpu(), kWhere,
+  check(found->second != c10::kHalf || !device.is_cpu(), kPlacement,
         "torch has nothing fast for float16 on the CPU; use --dtype bf16, which is as short");
   return found->second;
 }

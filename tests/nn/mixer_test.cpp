@@ -14,17 +14,17 @@
 namespace mala::nn {
 namespace {
 
-constexpr GridSize kGrid{5, 7};
-constexpr int64_t kHeads = 2, kHeadDim = 16;
+constexpr GridSize kMixerGrid{5, 7};
+constexpr int64_t kMixerHeads = 2, kHeadDim = 16;
 
 // (..., N, D) turned pair by pair, from the definition with sines and cosines.
 Tensor turned(const Tensor& x) {
   Tensor out = x.clone();
   const int64_t quarter = kHeadDim / 4;
-  for (int64_t token = 0; token < kGrid.tokens(); ++token) {
+  for (int64_t token = 0; token < kMixerGrid.tokens(); ++token) {
     for (int64_t pair = 0; pair < 2 * quarter; ++pair) {
       const bool by_row = pair < quarter;
-      const auto place = static_cast<double>(by_row ? token / kGrid.width : token % kGrid.width);
+      const auto place = static_cast<double>(by_row ? token / kMixerGrid.width : token % kMixerGrid.width);
       const auto t = static_cast<double>(pair % quarter);
       const double angle = place * std::pow(10000.0, -t / static_cast<double>(quarter - 1));
       const Tensor a = x.select(-2, token).select(-1, 2 * pair);
@@ -50,7 +50,7 @@ Tensor weights(Mixer mixer, const Tensor& q, const Tensor& k) {
     return mixer == Mixer::kMalaExp ? torch::exp(x) : torch::elu(x) + 1;
   };
   const Tensor fq = features(q), fk = features(k);
-  const auto tokens = static_cast<double>(kGrid.tokens());
+  const auto tokens = static_cast<double>(kMixerGrid.tokens());
   const Tensor s = scaled_products(fq, fk).mean(-1, true);
   const Tensor x = scaled_products(turned(fq), turned(fk)) / tokens;
   if (mixer == Mixer::kLinear) return x / (s + 1e-6);
@@ -69,13 +69,13 @@ class MixerRules : public testing::TestWithParam<Mixer> {};
 TEST_P(MixerRules, MixesAsItsMapOfWeightsSays) {
   torch::manual_seed(1);
   const Tensor packed =
-      torch::randn({2, kGrid.height, kGrid.width, 4 * kHeads * kHeadDim}, torch::kFloat64);
+      torch::randn({2, kMixerGrid.height, kMixerGrid.width, 4 * kMixerHeads * kHeadDim}, torch::kFloat64);
   const auto parts = packed.chunk(4, -1);
   const Tensor local = torch::randn_like(parts[0]);
   const Tensor out =
-      mix_on_grid(GetParam(), {parts[0], parts[1], parts[2], parts[3]}, local, kHeads);
+      mix_on_grid(GetParam(), {parts[0], parts[1], parts[2], parts[3]}, local, kMixerHeads);
 
-  const auto heads = [](const Tensor& x) { return split_heads(x.flatten(1, 2), kHeads); };
+  const auto heads = [](const Tensor& x) { return split_heads(x.flatten(1, 2), kMixerHeads); };
   const Tensor mixed =
       torch::matmul(weights(GetParam(), heads(parts[0]), heads(parts[1])), heads(parts[2]));
   const Tensor expected = (join_heads(mixed).view_as(out) + local) * parts[3];

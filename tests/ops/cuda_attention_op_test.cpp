@@ -16,7 +16,7 @@ using at::Tensor;
 
 // float32 on either side, and narrow types rounded once after different float32 sums; relative to
 // the largest value. float16 has eight times the digits of bfloat16.
-constexpr double kTolerance = 5e-5, kBFloat16Tolerance = 2e-2, kHalfTolerance = 2e-2 / 8;
+constexpr double kCudaTolerance = 5e-5, kBFloat16Tolerance = 2e-2, kHalfTolerance = 2e-2 / 8;
 
 class GpuAttentionOp : public testing::Test {
  protected:
@@ -64,7 +64,7 @@ TEST_F(GpuAttentionOp, EqualsTheCpu) {
                                       .grid_width = {14, 15},
                                       .key_lengths = at::tensor({200, 9}, at::kLong)};
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
-    const double tolerance = type == at::kFloat  ? kTolerance
+    const double tolerance = type == at::kFloat  ? kCudaTolerance
                              : type == at::kHalf ? kHalfTolerance
                                                  : kBFloat16Tolerance;
     const std::vector<Tensor> inputs = tokens(type);

@@ -35,8 +35,8 @@ assert timm.list_models("mavit*") == ["mavit_b", "mavit_l", "mavit_n", "mavit_s"
 model = timm.create_model("mavit_n", num_classes=5, drop_path_rate=0.2, mixers="linear")
 assert model(images).shape == (1, 5) and model.config.drop_path == 0.2
 maps = timm.create_model("mavit_n", features_only=True, out_indices=(0, 2))
-assert [tuple(x.shape) for x in maps(images)] == [(1, 32, 16, 16), (1, 128, 4, 4)]
-assert maps.feature_info.channels() == [32, 128] and maps.feature_info.reduction() == [2, 8]
+assert [tuple(x.shape) for x in maps(images)] == [(1, 64, 16, 16), (1, 128, 4, 4)]
+assert maps.feature_info.channels() == [64, 128] and maps.feature_info.reduction() == [2, 8]
 from timm.optim import param_groups_layer_decay, param_groups_weight_decay
 decayed = param_groups_weight_decay(model, 0.05, model.no_weight_decay())
 assert sum(len(group["params"]) for group in decayed) == len(list(model.parameters()))

@@ -16,7 +16,7 @@ TINY = {"dims": (8, 8, 16, 16), "depths": (1, 1, 2, 1), "heads": (1, 1, 2, 1), "
 MIXERS = {"hybrid": ("mala", "mala", "softmax", "softmax"),
           "linear": ("inline", "linear", "mala", "linear")}
 PARAMETERS = {"mavit_t": 16_449_128, "mavit_s": 27_142_568, "mavit_b": 49_792_648,
-              "mavit_l": 97_766_088, "mavit_n": 1_581_114}
+              "mavit_l": 97_766_088, "mavit_n": 1_888_298}
 
 
 @pytest.fixture(params=MIXERS)
@@ -85,12 +85,12 @@ def test_heads_features_and_stages():
     model = mala.create_model("mavit_n").eval()
     images = torch.randn(2, 3, 32, 16)
     features = model.forward_features(images)
-    assert features.shape == (2, 192, 2, 1)
+    assert features.shape == (2, 160, 2, 1)
     assert torch.equal(model.forward_head(features), model(images))
     assert model.forward_head(features, pre_logits=True).shape == (2, 512)
     last, maps = model.forward_intermediates(images)
     assert torch.equal(last, features) and torch.equal(maps[-1], features)
-    assert [tuple(m.shape[1:]) for m in maps] == [(32, 16, 8), (64, 8, 4), (128, 4, 2), (192, 2, 1)]
+    assert [tuple(m.shape[1:]) for m in maps] == [(64, 16, 8), (96, 8, 4), (128, 4, 2), (160, 2, 1)]
     assert len(model.forward_intermediates(images, 2, intermediates_only=True)) == 2
     model.reset_classifier(5)
     assert model(images).shape == (2, 5) and model.get_classifier().out_channels == 5

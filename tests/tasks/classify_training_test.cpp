@@ -38,16 +38,16 @@ std::vector<std::string> names_of(const torch::nn::Module& model) {
 }
 
 TEST(LayerDepths, OfMavit) {
-  const models::Mavit model(models::mavit_config("mavit_n"));  // 1, 1, 3 and 1 blocks
+  const models::Mavit model(models::mavit_config("mavit_n"));  // 2, 3, 3 and 1 blocks
   const LayerDepths depths = layer_depths(names_of(*model));
-  EXPECT_EQ(depths.count, 8);
+  EXPECT_EQ(depths.count, 11);
   EXPECT_EQ(depths.of.at("patch_embed.proj.0.weight"), 0);
   EXPECT_EQ(depths.of.at("layers.0.blocks.0.attn.qkvo.weight"), 1);
-  EXPECT_EQ(depths.of.at("layers.0.downsample.reduction.weight"), 1);
-  EXPECT_EQ(depths.of.at("layers.2.blocks.2.ffn.fc1.bias"), 5);
-  EXPECT_EQ(depths.of.at("layers.3.blocks.0.gamma_1"), 6);
-  EXPECT_EQ(depths.of.at("norm.weight"), 7);
-  EXPECT_EQ(depths.of.at("head.weight"), 7);
+  EXPECT_EQ(depths.of.at("layers.0.downsample.reduction.weight"), 2);
+  EXPECT_EQ(depths.of.at("layers.2.blocks.2.ffn.fc1.bias"), 8);
+  EXPECT_EQ(depths.of.at("layers.3.blocks.0.gamma_1"), 9);
+  EXPECT_EQ(depths.of.at("norm.weight"), 10);
+  EXPECT_EQ(depths.of.at("head.weight"), 10);
 }
 
 TEST(LayerDepths, OfAPlainViT) {

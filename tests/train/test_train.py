@@ -22,7 +22,7 @@ def test_learns_evaluates_and_predicts(words, pictures, tmp_path):
     lines = metrics(run)
     losses = [line["loss"] for line in lines if line["kind"] == "step"]
     assert len(losses) == 8 * 6
-    assert losses[-1] < losses[0]
+    assert sum(losses[-6:]) < 0.9 * sum(losses[:6])  # the last epoch against the first
     best = max(line[key] for line in lines if line["kind"] == "evaluation"
                for key in ("top1", "ema_top1"))
     assert best > 0.9

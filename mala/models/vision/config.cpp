@@ -13,10 +13,10 @@ using enum nn::Mixer;
 
 const std::array<MavitConfig, 5> kConfigs{{
     {.name = "mavit_n",
-     .stages = {{{.dim = 32, .depth = 1, .heads = 1},
-                 {.dim = 64, .depth = 1, .heads = 2},
+     .stages = {{{.dim = 64, .depth = 2, .heads = 2},
+                 {.dim = 96, .depth = 3, .heads = 3},
                  {.dim = 128, .depth = 3, .heads = 4},
-                 {.dim = 192, .depth = 1, .heads = 6}}},
+                 {.dim = 160, .depth = 1, .heads = 5}}},
      .projection = 512,
      .classes = 10,
      .stem_stride = 2},

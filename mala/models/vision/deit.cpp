@@ -15,7 +15,7 @@
 namespace mala::models {
 namespace {
 
-const std::array<DeitConfig, 3> kConfigs{{{.name = "vit_n",
+const std::array<DeitConfig, 3> kDeitConfigs{{{.name = "vit_n",
                                            .dim = 192,
                                            .heads = 3,
                                            .depth = 6,
@@ -32,10 +32,10 @@ torch::nn::LayerNorm token_norm(int64_t dim) {
 
 }  // namespace
 
-std::span<const DeitConfig> deit_configs() { return kConfigs; }
+std::span<const DeitConfig> deit_configs() { return kDeitConfigs; }
 
 const DeitConfig& deit_config(std::string_view name) {
-  for (const DeitConfig& config : kConfigs) {
+  for (const DeitConfig& config : kDeitConfigs) {
     if (config.name == name) return config;
   }
   throw Error(str("[deit_config] no model '", name, "'; there are vit_n, deit_t and deit_s"));

@@ -27,7 +27,7 @@ class MavitConfig:
 
 
 _CONFIGS = {
-    "mavit_n": MavitConfig((32, 64, 128, 192), (1, 1, 3, 1), (1, 2, 4, 6), ("mala",) * 4,
+    "mavit_n": MavitConfig((64, 96, 128, 160), (2, 3, 3, 1), (2, 3, 4, 5), ("mala",) * 4,
                            projection=512, num_classes=10, stem_stride=2),
     "mavit_t": MavitConfig((64, 128, 256, 512), (2, 2, 6, 2), (1, 2, 4, 8), drop_path=0.1),
     "mavit_s": MavitConfig((64, 128, 320, 512), (3, 5, 9, 3), (1, 2, 5, 8), drop_path=0.15),
