@@ -49,7 +49,8 @@ def build(clang, folder, kinds):
     """Quiet unless it fails; then the end of what was said, and False."""
     configure = [
         "cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", f"-DCMAKE_CXX_COMPILER={clang}",
-        "-DCMAKE_BUILD_TYPE=RelWithDebInfo", f"-DCMAKE_CXX_FLAGS={FLAGS}", "-DMALA_TORCH=OFF",
+        "-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1",
+        f"-DCMAKE_CXX_FLAGS={FLAGS}", "-DMALA_TORCH=OFF",
         "-DMALA_CUDA=OFF", "-DMALA_STD_THREADS=ON",
     ]  # fmt: skip
     targets = [f"{kind}_fuzzer" for kind in kinds]

@@ -9,11 +9,12 @@
 #include "tests/support/compare.h"
 #include "tests/support/draw_case.h"
 #include "tests/support/every_isa.h"
+#include "tests/support/sanitizers.h"
 
 namespace mala::test {
 namespace {
 
-constexpr int kLeastCalls = 500, kCallsOfAllIsas = 1000;
+constexpr int kLeastCalls = kSanitized ? 150 : 500, kCallsOfAllIsas = kSanitized ? 300 : 1000;
 
 template <typename T>
 void check_case(const AttentionCase& c) {

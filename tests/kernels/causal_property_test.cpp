@@ -9,11 +9,12 @@
 #include "tests/support/draw_case.h"
 #include "tests/support/draw_causal_case.h"
 #include "tests/support/every_isa.h"
+#include "tests/support/sanitizers.h"
 
 namespace mala::test {
 namespace {
 
-constexpr int kLeastCalls = 200, kCallsOfAllIsas = 800;
+constexpr int kLeastCalls = kSanitized ? 60 : 200, kCallsOfAllIsas = kSanitized ? 200 : 800;
 
 // In one call; and where there are no lengths, in the other forms.
 template <typename T>
