@@ -145,8 +145,21 @@ class Contender {
   Tensor images_, labels_;
 };
 
+// cuDNN multiplies float32 with ten bits of mantissa unless it is told not to.
+class AllDigits {
+ public:
+  AllDigits() { at::globalContext().setAllowTF32CuDNN(false); }
+  ~AllDigits() { at::globalContext().setAllowTF32CuDNN(before_); }
+  AllDigits(const AllDigits&) = delete;
+  AllDigits& operator=(const AllDigits&) = delete;
+
+ private:
+  bool before_ = at::globalContext().allowTF32CuDNN();
+};
+
 // The largest difference of any gradient beside the largest gradient of its kind.
 double difference(Contender& a, Contender& b) {
+  const AllDigits all_digits;
   const std::vector<Tensor> first = a.gradients(), second = b.gradients();
   double most = 0;
   for (size_t i = 0; i < first.size(); ++i) {
