@@ -13,6 +13,7 @@
 #include "bench/support/case.h"
 #include "bench/support/columns.h"
 #include "bench/support/contenders.h"
+#include "bench/support/on_gpu.h"
 #include "bench/support/report.h"
 #include "bench/support/roof.h"
 #include "bench/support/tensors.h"
@@ -38,6 +39,9 @@ struct ModelCase {
   models::MavitConfig config;
   int64_t batch = 1, height = 224, width = 224;
   DType dtype = DType::kFloat32;
+  bool on_gpu = false;
+
+  at::Device device() const { return on_gpu ? at::kCUDA : at::kCPU; }
 };
 
 bool was_published(const models::MavitConfig& config) {
@@ -69,13 +73,27 @@ struct Implementation {
   std::function<Tensor()> run;
 };
 
+// What makes eager torch fastest on a GPU.
+Tensor lay_channels_last(models::MavitImpl& model, const Tensor& images) {
+  const at::NoGradGuard no_gradients;
+  for (Tensor& parameter : model.parameters()) {
+    if (parameter.dim() == 4) {
+      parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
+    }
+  }
+  return images.contiguous(at::MemoryFormat::ChannelsLast);
+}
+
 std::vector<Implementation> implementations(const ModelCase& c) {
   models::Mavit model = make_model(c.config);
-  model->to(scalar_type(c.dtype));
-  const Tensor images = at::randn({c.batch, 3, c.height, c.width}).to(scalar_type(c.dtype));
+  model->to(c.device(), scalar_type(c.dtype));
+  Tensor images = at::randn({c.batch, 3, c.height, c.width}).to(c.device(), scalar_type(c.dtype));
   auto ours = std::make_shared<models::MavitInference>(*model);
-  std::vector<Implementation> all{{"mala", [=] { return ours->forward(images); }}};
+  const auto run_ours = [=] { return ours->forward(images); };
+  std::vector<Implementation> all{
+      {"mala", c.on_gpu ? captured(run_ours) : std::function<Tensor()>(run_ours)}};
   if (was_published(c.config)) {
+    if (c.on_gpu) images = lay_channels_last(*model, images);
     auto published = std::make_shared<PublishedMavit>(model);
     all.push_back({"published", [=] { return published->forward(images); }});
   }
@@ -96,7 +114,7 @@ Tensor expected_logits(const ModelCase& c) {
 }
 
 double error_of(const Tensor& logits, const Tensor& expected) {
-  const Tensor difference = (logits.to(at::kDouble) - expected).abs().max();
+  const Tensor difference = (logits.to(at::kCPU, at::kDouble) - expected).abs().max();
   return (difference / expected.abs().max()).item<double>();
 }
 
@@ -120,7 +138,11 @@ std::vector<ModelRow> measure(const ModelCase& c, const Roof& roof, const Timing
                  .error = error_of(implementation.run(), expected)};
     row.is_right = row.error <= tolerance(c.dtype);
     rows.push_back(row);
-    if (row.is_right) calls.push_back([run = implementation.run] { run(); });
+    if (!row.is_right) continue;
+    calls.push_back([run = implementation.run, on_gpu = c.on_gpu] {
+      run();
+      if (on_gpu) wait_for_gpu();
+    });
   }
   const std::vector<double> ms = time_in_turns(calls, limits);
   size_t next = 0;
@@ -140,10 +162,10 @@ Line line_of(const ModelRow& row, double other) {
   return line;
 }
 
-nlohmann::ordered_json json_of(const ModelRow& row) {
+nlohmann::ordered_json json_of(const ModelRow& row, const std::string& device) {
   return {
       {"name", row.model}, {"pass", "forward"}, {"shape", row.shape}, {"dtype", name(row.dtype)},
-      {"device", "cpu"},   {"impl", row.impl},  {"ms", row.ms},       {"limit_ms", row.limit_ms}};
+      {"device", device},  {"impl", row.impl},  {"ms", row.ms},       {"limit_ms", row.limit_ms}};
 }
 
 std::vector<ModelCase> plan(const ModelOptions& options) {
@@ -153,7 +175,12 @@ std::vector<ModelCase> plan(const ModelOptions& options) {
     if (!options.mixers.empty()) config = with_mixers(config, options.mixers);
     for (const DType dtype : options.dtypes) {
       for (const int64_t batch : options.batches) {
-        cases.push_back({config, batch, options.height, options.width, dtype});
+        cases.push_back({.config = config,
+                         .batch = batch,
+                         .height = options.height,
+                         .width = options.width,
+                         .dtype = dtype,
+                         .on_gpu = options.device == "cuda"});
       }
     }
   }
@@ -161,29 +188,42 @@ std::vector<ModelCase> plan(const ModelOptions& options) {
   return cases;
 }
 
+// How fast the device multiplies and adds: in float32 on the CPU, in the model's type on a GPU.
+Roof measure_roof(const ModelCase& c) {
+  return {.fma_gflops = c.on_gpu ? measure_gpu_gflops(scalar_type(c.dtype)) : measure_fma_gflops()};
+}
+
 int run(const ModelOptions& options) {
   if (options.help) {
     std::fputs(model_help_text().data(), stdout);
     return 0;
   }
+  check(options.device == "cpu" || torch::cuda::is_available(), "model_bench",
+        "there is no GPU to use here; leave --device out");
   const std::vector<ModelCase> cases = plan(options);
   const int64_t threads = set_threads(options.threads);
   const Bystanders bystanders;
-  const Roof roof{.fma_gflops = measure_fma_gflops()};
+  Roof roof;
   std::vector<Line> lines{{.labels = {"model", "B,C,H,W", "type", "impl"},
                            .figures = {"ms", "ratio", "of peak", "error"}}};
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   bool all_right = true;
   for (const ModelCase& c : cases) {
+    if (roof.fma_gflops == 0 || c.on_gpu) roof = measure_roof(c);
     const std::vector<ModelRow> rows = measure(c, roof, options.timing);
     for (const ModelRow& row : rows) {
       lines.push_back(line_of(row, rows.back().is_right ? rows.back().ms : row.ms));
       all_right = all_right && row.is_right;
-      if (row.is_right) list.push_back(json_of(row));
+      if (row.is_right) list.push_back(json_of(row, options.device));
     }
   }
-  std::printf("%s\n%lld threads, %.0f GFLOP/s in float32\n", align(lines).c_str(),
-              static_cast<long long>(threads), roof.fma_gflops);
+  std::printf("%s\n", align(lines).c_str());
+  if (options.device == "cuda") {
+    std::printf("on a GPU that multiplies matrices at %.0f GFLOP/s\n", roof.fma_gflops);
+  } else {
+    std::printf("%lld threads, %.0f GFLOP/s in float32\n", static_cast<long long>(threads),
+                roof.fma_gflops);
+  }
   bystanders.warn();
   if (!options.json.empty()) write_file(options.json, list.dump(2) + "\n");
   return all_right ? 0 : 1;

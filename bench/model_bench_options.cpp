@@ -56,6 +56,7 @@ std::map<std::string, Setter> value_flags(ModelOptions& o) {
       {"--seconds",
        [&](Text value) { o.timing.seconds = positive_number<double>(kWhere, "--seconds", value); }},
       {"--threads", [&, count](Text value) { o.threads = count("--threads", value); }},
+      {"--device", [&](Text value) { o.device = value; }},
       {"--json", [&](Text value) { o.json = value; }},
   };
 }
@@ -76,6 +77,8 @@ ModelOptions parse_model_options(int argc, char** argv) {
     check(i + 1 < argc, kWhere, flag, " needs a value; try --help");
     setter->second(argv[++i]);
   }
+  check(options.device == "cpu" || options.device == "cuda", kWhere, "--device got '",
+        options.device, "' and knows cpu and cuda");
   return options;
 }
 
@@ -94,6 +97,8 @@ ends with status 1. Then the two take turns, and the median time counts.
   --repeats NUMBER  at most so many runs of each (100)
   --seconds NUMBER  no further run of each after so long, from the third run on (5)
   --threads NUMBER  worker threads (torch's own choice)
+  --device NAME     cpu or cuda (cpu). On a GPU ours is one graph, replayed; the published structure
+                    runs eagerly, its pictures and weights channels last
   --json FILE       the rows as a JSON list
   --help            this text
 

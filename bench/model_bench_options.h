@@ -18,6 +18,7 @@ struct ModelOptions {
   std::string mixers;  // empty: as released
   TimingLimits timing = {.repeats = 100, .seconds = 5};
   int64_t threads = 0;  // 0: as many as torch takes by itself
+  std::string device = "cpu";
   bool help = false;
   std::string json;
 };
