@@ -16,7 +16,8 @@ function(mala_test path)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;DEPS")
   string(REPLACE "/" "_" target "${path}_test")
   add_executable(${target} ${path}_test.cpp ${arg_SOURCES})
-  target_compile_options(${target} PRIVATE -fPIC)  # as the library that precompiles GoogleTest
+  # As the library that precompiles GoogleTest is compiled.
+  target_compile_options(${target} PRIVATE -fPIC ${mala_test_options})
   target_precompile_headers(${target} REUSE_FROM mala_test_support)
   mala_finish_test(${target} "${path}." ${arg_DEPS})
 endfunction()
