@@ -31,6 +31,23 @@ HWY_INLINE void add_suffix_rows(Rows<const T> rows, int64_t count, const T* star
   }
 }
 
+// mean = that of the rows, and to = the rows about it.
+template <typename T>
+HWY_INLINE Rows<const T> centre_rows(Rows<const T> rows, int64_t count, T* mean, Rows<T> to) {
+  const hn::ScalableTag<T> d;
+  const auto share = hn::Set(d, T(1) / static_cast<T>(count));
+  for (int64_t j = 0; j < to.stride; j += static_cast<int64_t>(hn::Lanes(d))) {
+    auto sum = hn::Zero(d);
+    for (int64_t i = 0; i < count; ++i) sum = hn::Add(sum, hn::LoadU(d, rows.row(i) + j));
+    const auto centre = hn::Mul(sum, share);
+    hn::StoreU(centre, d, mean + j);
+    for (int64_t i = 0; i < count; ++i) {
+      hn::StoreU(hn::Sub(hn::LoadU(d, rows.row(i) + j), centre), d, to.row(i) + j);
+    }
+  }
+  return read_only(to);
+}
+
 template <typename T>
 class CausalKeyGradientPass {
  public:
@@ -38,12 +55,14 @@ class CausalKeyGradientPass {
       : task_(task),
         tiles_(tiles),
         layout_{task.keys.keys.x.cols, task.keys.values.cols},
-        sums_(task.gradients, layout_.size(), tiles),
+        sums_(task.gradients, layout_.size(), tiles, kBlock),
         key_walk_(task.keys.keys),
         query_walk_(task.queries.queries) {
     sums_.start_group();
   }
 
+  // Backwards. A value's gradient is what is left of large sums, so that here every block is a
+  // group.
   void run() {
     const Span span = task_.keys.keys.span;
     for (int64_t end = span.count; end > 0;) {
@@ -88,7 +107,11 @@ class CausalKeyGradientPass {
     transpose_products(products, layout_, tiles_.transposed);
     multiply(values_, Right<T>{tiles_.transposed, layout_.dim_pad()},
              {kept_, layout_.dim_pad(), layout_.value_dim}, tiles_.d_features, none);
-    multiply(read_only(keys_.rotated), Right<T>{products, layout_.value_pad()},
+    // What keys have in common is multiplied in double; digits of T are enough for the rest.
+    const Rows<const T> about_mean = centre_rows(read_only(keys_.rotated), kept_, tiles_.mean_key,
+                                                 Rows<T>{tiles_.dim_columns, layout_.dim_pad()});
+    sums_.multiply_row(tiles_.mean_key, layout_, tiles_.value_row);
+    multiply(about_mean, Right<T>{products, layout_.value_pad()},
              {kept_, layout_.value_pad(), layout_.dim}, tiles_.d_value, none);
   }
 
@@ -144,8 +167,8 @@ class CausalKeyGradientPass {
 
   HWY_INLINE void write_value_gradient(Span block) {
     const int64_t value_pad = layout_.value_pad();
-    add_suffix_rows(Rows<const T>{tiles_.means, value_pad}, block.count, now_ + layout_.values(),
-                    kept_, Rows<T>{tiles_.d_value, value_pad});
+    add_suffix_rows(Rows<const T>{tiles_.means, value_pad}, block.count, tiles_.value_row, kept_,
+                    Rows<T>{tiles_.d_value, value_pad});
     const Rows<T> d_value = stage_output(task_.d_value, block, tiles_.outputs);
     for (int64_t i = 0; i < kept_; ++i) {
       std::copy_n(tiles_.d_value + i * value_pad, value_pad, d_value.row(i));

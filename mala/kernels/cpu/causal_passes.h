@@ -20,6 +20,7 @@ struct CausalTiles {
   T* scores;                                                 // (kBlock, kBlock)
   T *now, *base, *group, *other_group;                       // StateLayout
   T* centre;                                                 // (E)
+  T *mean_key, *value_row;                                   // (D), (E)
   T* transposed;                                             // (E, D)
 };
 

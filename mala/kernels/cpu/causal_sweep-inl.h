@@ -93,13 +93,18 @@ HWY_INLINE Rows<const T> stage_centred(const Input& values, Span block, const T*
 }
 
 // Sums that are read as they stand before each block: in T within a group of tokens, in double
-// from group to group. So a million tokens lose no more digits than a thousand.
+// from group to group. So a million tokens lose no more digits than a group does.
 template <typename T>
 class RunningSums {
  public:
   // From `sums` on, which hold those after the last block in the end.
-  RunningSums(double* sums, int64_t size, const CausalTiles<T>& tiles)
-      : sums_(sums), size_(size), base_(tiles.base), group_(tiles.group), now_(tiles.now) {}
+  RunningSums(double* sums, int64_t size, const CausalTiles<T>& tiles, int64_t group = kGroup)
+      : sums_(sums),
+        size_(size),
+        group_tokens_(group),
+        base_(tiles.base),
+        group_(tiles.group),
+        now_(tiles.now) {}
 
   // What later blocks will see: to be added to.
   T* group() const { return group_; }
@@ -112,11 +117,30 @@ class RunningSums {
     return now_;
   }
 
+  // to = row * (the columns of) products + values, as they stand before the block, in double.
+  HWY_INLINE void multiply_row(const T* row, const StateLayout& layout, T* to) const {
+    constexpr int64_t kColumns = kPad;
+    for (int64_t first = 0; first < layout.value_pad(); first += kColumns) {
+      double sum[kColumns];
+      const auto add = [&](double factor, int64_t at) {
+        for (int64_t j = 0; j < kColumns; ++j) {
+          sum[j] += factor * (sums_[at + j] + static_cast<double>(group_[at + j]));
+        }
+      };
+      std::fill_n(sum, kColumns, 0.0);
+      add(1, layout.values() + first);
+      for (int64_t i = 0; i < layout.dim; ++i) {
+        add(row[i], layout.products() + i * layout.value_pad() + first);
+      }
+      for (int64_t j = 0; j < kColumns; ++j) to[first + j] = static_cast<T>(sum[j]);
+    }
+  }
+
   // Whether a group ended: then all is in the sums in double, which may be changed before the next
   // group starts.
   bool ends_group(int64_t count, bool last) {
     tokens_ += count;
-    if (tokens_ < kGroup && !last) return false;
+    if (tokens_ < group_tokens_ && !last) return false;
     for (int64_t i = 0; i < size_; ++i) sums_[i] += static_cast<double>(group_[i]);
     return true;
   }
@@ -129,7 +153,7 @@ class RunningSums {
 
  private:
   double* sums_;
-  int64_t size_, tokens_ = 0;
+  int64_t size_, group_tokens_, tokens_ = 0;
   T *base_, *group_, *now_;
 };
 

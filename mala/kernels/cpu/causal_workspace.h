@@ -64,13 +64,15 @@ struct CausalWorkspace {
             .group = take(layout.size()),
             .other_group = take(layout.size()),
             .centre = take(layout.value_pad()),
+            .mean_key = take(layout.dim_pad()),
+            .value_row = take(layout.value_pad()),
             .transposed = take(layout.value_dim * layout.dim_pad())};
   }
 
  private:
   int64_t tiles_size() const {
     return kBlock * (9 * layout.dim_pad() + 10 * layout.value_pad() + kBlock) + 4 * layout.size() +
-           layout.value_pad() + layout.value_dim * layout.dim_pad();
+           layout.dim_pad() + 2 * layout.value_pad() + layout.value_dim * layout.dim_pad();
   }
 };
 
