@@ -51,7 +51,7 @@ std::string name_of(int64_t index, const std::vector<std::string>& names) {
 }
 
 Line eval_line_of(int64_t label, const tasks::Confusion& confusion,
-             const std::vector<std::string>& names) {
+                  const std::vector<std::string>& names) {
   const int64_t all = confusion.count(label), other = confusion.mistaken_for(label);
   Line line{.labels = {name_of(label, names)},
             .figures = {std::to_string(all), percent(confusion.count(label, label), all)}};

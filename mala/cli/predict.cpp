@@ -36,7 +36,7 @@ struct PredictOptions {
 };
 
 void print_predict_json(const std::string& file, const Predictions& answers,
-                const tasks::Classifier& classifier) {
+                        const tasks::Classifier& classifier) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const auto& [index, probability] : answers) {
     nlohmann::ordered_json answer{{"index", index}, {"label", nullptr}};
@@ -51,7 +51,7 @@ void print_predict_json(const std::string& file, const Predictions& answers,
 }
 
 void print_predict_text(const std::string& file, const Predictions& answers,
-                const tasks::Classifier& classifier) {
+                        const tasks::Classifier& classifier) {
   std::printf("%s\n", file.c_str());
   for (const auto& [index, probability] : answers) {
     const std::string label = classifier.label(index);

@@ -7,7 +7,8 @@
 
 namespace mala::ops {
 
-// Sums where the tokens are, in one piece, and counts on the host; empty at the beginning of the text.
+// Sums where the tokens are, in one piece, and counts on the host; empty at the beginning of the
+// text.
 struct StateBefore {
   explicit StateBefore(const ChunkCall& call) {
     if (call.state) sums = call.state->contiguous();

@@ -24,7 +24,8 @@ Tensor turned(const Tensor& x) {
   for (int64_t token = 0; token < kMixerGrid.tokens(); ++token) {
     for (int64_t pair = 0; pair < 2 * quarter; ++pair) {
       const bool by_row = pair < quarter;
-      const auto place = static_cast<double>(by_row ? token / kMixerGrid.width : token % kMixerGrid.width);
+      const auto place =
+          static_cast<double>(by_row ? token / kMixerGrid.width : token % kMixerGrid.width);
       const auto t = static_cast<double>(pair % quarter);
       const double angle = place * std::pow(10000.0, -t / static_cast<double>(quarter - 1));
       const Tensor a = x.select(-2, token).select(-1, 2 * pair);
@@ -68,8 +69,8 @@ class MixerRules : public testing::TestWithParam<Mixer> {};
 
 TEST_P(MixerRules, MixesAsItsMapOfWeightsSays) {
   torch::manual_seed(1);
-  const Tensor packed =
-      torch::randn({2, kMixerGrid.height, kMixerGrid.width, 4 * kMixerHeads * kHeadDim}, torch::kFloat64);
+  const Tensor packed = torch::randn(
+      {2, kMixerGrid.height, kMixerGrid.width, 4 * kMixerHeads * kHeadDim}, torch::kFloat64);
   const auto parts = packed.chunk(4, -1);
   const Tensor local = torch::randn_like(parts[0]);
   const Tensor out =

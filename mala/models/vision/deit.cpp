@@ -16,15 +16,15 @@ namespace mala::models {
 namespace {
 
 const std::array<DeitConfig, 3> kDeitConfigs{{{.name = "vit_n",
-                                           .dim = 192,
-                                           .heads = 3,
-                                           .depth = 6,
-                                           .patch = 2,
-                                           .grid = 16,
-                                           .drop_path = 0,
-                                           .classes = 10},
-                                          {.name = "deit_t", .dim = 192, .heads = 3},
-                                          {.name = "deit_s", .dim = 384, .heads = 6}}};
+                                               .dim = 192,
+                                               .heads = 3,
+                                               .depth = 6,
+                                               .patch = 2,
+                                               .grid = 16,
+                                               .drop_path = 0,
+                                               .classes = 10},
+                                              {.name = "deit_t", .dim = 192, .heads = 3},
+                                              {.name = "deit_s", .dim = 384, .heads = 6}}};
 
 torch::nn::LayerNorm token_norm(int64_t dim) {
   return torch::nn::LayerNorm(torch::nn::LayerNormOptions({dim}).eps(1e-6));
