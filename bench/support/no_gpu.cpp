@@ -1,4 +1,4 @@
-// Without CUDA nobody gets so far: --device cuda is refused before.
+// Built without CUDA, though torch may find a GPU.
 #include "bench/support/on_gpu.h"
 #include "mala/core/error.h"
 

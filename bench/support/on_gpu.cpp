@@ -27,7 +27,7 @@ std::function<at::Tensor()> captured(const std::function<at::Tensor()>& call) {
   const at::Tensor output = call();
   graph->capture_end();
   wait_for_gpu();
-  return [graph, output] {
+  return [call, graph, output] {  // the call keeps what the graph reads
     graph->replay();
     return output;
   };
