@@ -17,7 +17,7 @@ function(mala_test path)
   string(REPLACE "/" "_" target "${path}_test")
   add_executable(${target} ${path}_test.cpp ${arg_SOURCES})
   # As the library that precompiles GoogleTest is compiled.
-  target_compile_options(${target} PRIVATE -fPIC ${mala_test_options})
+  target_compile_options(${target} PRIVATE -fPIC)
   target_precompile_headers(${target} REUSE_FROM mala_test_support)
   mala_finish_test(${target} "${path}." ${arg_DEPS})
 endfunction()
