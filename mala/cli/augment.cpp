@@ -32,8 +32,8 @@ struct AugmentOptions {
 
 Fields fields_of(data::Augmentation& augmentation) {
   Fields fields;
-  visit_fields(augmentation, [&](const char* name, auto& value) {
-    fields.push_back({name, &value, {}});
+  visit_fields(augmentation, [&](const char* name, auto& value, const char* help) {
+    fields.push_back({name, &value, help});
   });
   return fields;
 }
@@ -54,7 +54,8 @@ void apply_settings(const std::vector<std::string>& settings, data::Augmentation
 int list_settings() {
   data::Augmentation augmentation;
   for (const Field& field : fields_of(augmentation)) {
-    std::printf("%s = %s\n", field.name.c_str(), text_of(field.value).c_str());
+    std::printf("%-16s = %-18s # %s\n", field.name.c_str(), text_of(field.value).c_str(),
+                std::string(field.help).c_str());
   }
   return 0;
 }

@@ -21,8 +21,8 @@ Fields fields_of(ClassifyConfig& c) {
       {"data.crop", &c.data.crop, "part of the short side that evaluation sees"},
       {"data.normalization", &c.data.normalization, "auto, imagenet, cifar10 or half"},
       {"loss.label_smoothing", &c.label_smoothing, "share of every label that all classes get"}};
-  data::visit_fields(c.augment, [&](const char* name, auto& value) {
-    fields.push_back({std::string("augment.") + name, &value, "see docs/data.md"});
+  data::visit_fields(c.augment, [&](const char* name, auto& value, const char* help) {
+    fields.push_back({std::string("augment.") + name, &value, help});
   });
   return fields;
 }

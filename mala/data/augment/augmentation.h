@@ -24,24 +24,25 @@ struct Augmentation {
   double mix_switch = 0.5;       // of CutMix rather than mixup, where both are on
 };
 
-// The one list of fields, for whoever reads, prints or overrides them by name.
+// The one list of fields, each with its name and a word on it, for whoever reads, prints or
+// overrides them by name.
 template <class AnyAugmentation, class Visit>
 void visit_fields(AnyAugmentation& a, Visit&& visit) {
-  visit("crop", a.crop);
-  visit("scale_min", a.scale_min);
-  visit("scale_max", a.scale_max);
-  visit("ratio_min", a.ratio_min);
-  visit("ratio_max", a.ratio_max);
-  visit("padding", a.padding);
-  visit("interpolation", a.interpolation);
-  visit("flip", a.flip);
-  visit("rand_augment", a.rand_augment);
-  visit("colour_jitter", a.colour_jitter);
-  visit("erase", a.erase);
-  visit("mixup", a.mixup);
-  visit("cutmix", a.cutmix);
-  visit("mix_probability", a.mix_probability);
-  visit("mix_switch", a.mix_switch);
+  visit("crop", a.crop, "resized, padded or centre");
+  visit("scale_min", a.scale_min, "least part of the area that a resized crop has");
+  visit("scale_max", a.scale_max, "largest part");
+  visit("ratio_min", a.ratio_min, "least width by height of a resized crop");
+  visit("ratio_max", a.ratio_max, "largest");
+  visit("padding", a.padding, "pixels by which a padded crop may move");
+  visit("interpolation", a.interpolation, "bicubic, bilinear or random");
+  visit("flip", a.flip, "probability of left for right");
+  visit("rand_augment", a.rand_augment, "as m9-mstd0.5-inc1; empty: none");
+  visit("colour_jitter", a.colour_jitter, "brightness, contrast and colour times 1 ± this");
+  visit("erase", a.erase, "probability of a rectangle of noise");
+  visit("mixup", a.mixup, "alpha of mixing two pictures; 0: none");
+  visit("cutmix", a.cutmix, "alpha of pasting a part of another; 0: none");
+  visit("mix_probability", a.mix_probability, "that a batch is mixed at all");
+  visit("mix_switch", a.mix_switch, "that it is CutMix, where both are on");
 }
 
 // Throws mala::Error that names the field when one is out of its range.

@@ -159,7 +159,7 @@ TEST(Augmentation, RangesAreChecked) {
 TEST(Augmentation, EveryFieldIsInTheList) {
   Augmentation augmentation;
   size_t bytes = 0;
-  visit_fields(augmentation, [&](const char*, auto& field) { bytes += sizeof field; });
+  visit_fields(augmentation, [&](const char*, auto& field, const char*) { bytes += sizeof field; });
   EXPECT_EQ(bytes, sizeof augmentation);
 }
 
