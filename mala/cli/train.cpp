@@ -14,6 +14,7 @@
 #include "mala/train/parameters.h"
 #include "mala/train/recipe.h"
 #include "mala/train/schedule.h"
+#include "mala/train/step.h"
 #include "mala/train/trainer.h"
 
 namespace mala::cli {
@@ -27,7 +28,7 @@ saves and ends, `--resume` goes on.
 
 Examples:
   mala train recipes/cifar10_mavit_n.toml data.train=cifar10/train data.evaluate=cifar10/test
-  mala train recipes/fine_tune.toml init=mavit_n.safetensors data.train=flowers/train epochs=5
+  mala train recipes/fine_tune.toml init=models/mavit_n.safetensors data.train=flowers/train epochs=5
   mala train recipes/imagenet_mavit_t.toml --dry-run
   mala train recipes/cifar10_mavit_n.toml --resume
   torchrun --no-python --nproc-per-node 8 mala train recipes/imagenet_mavit_t.toml)";
@@ -83,7 +84,7 @@ void print_plan(tasks::ClassifyTraining& task, const train::TrainConfig& config,
   const int64_t examples = task.batch_size() * config.optimizer.accumulate * launch.world;
   const train::Schedule schedule(config, batches, examples);
   train::freeze(task.model(), config.optimizer.freeze);
-  if (config.optimizer.checkpoint_activations) task.checkpoint_activations();
+  train::prepare_activations(task, config.optimizer);
   const train::MemoryEstimate memory = estimate_memory(task, config);
   const models::Card& card = task.card();
   const auto number = [](int64_t value) { return static_cast<long long>(value); };

@@ -76,7 +76,6 @@ void TrainDisplay::on_evaluation(const train::EvaluationReport& report) {
 }
 
 void TrainDisplay::on_notice(const std::string& text) {
-  if (!speaks_) return;
   clear_line();
   std::fprintf(stderr, "mala: %s\n", text.c_str());
 }

@@ -13,10 +13,10 @@ void watch_for_stop();
 int stop_signal();
 
 // On a terminal one line that is written over again; in a log a line every few seconds.
-// Evaluations, notices and checkpoints stay.
+// Evaluations and notices stay.
 class TrainDisplay final : public train::Observer {
  public:
-  // Only the first of several processes speaks.
+  // Only the first of several processes speaks, but for notices.
   explicit TrainDisplay(bool speaks);
 
   void on_step(const train::StepReport& report) override;

@@ -102,6 +102,10 @@ std::string find_broken_weight(const torch::nn::Module& model) {
   for (const auto& item : model.named_parameters()) {
     if (!is_finite(item.value())) return str("the weights '", item.key(), "'");
   }
+  return {};
+}
+
+std::string find_broken_statistics(const torch::nn::Module& model) {
   for (const auto& item : model.named_buffers()) {
     if (!is_finite(item.value())) return str("the statistics '", item.key(), "'");
   }
@@ -133,7 +137,9 @@ std::string find_broken_layer(torch::nn::Module& model, const std::function<Tens
   }
   if (!search.found.empty()) return search.found;
   value.backward();
-  return find_broken_gradient(model);
+  if (const std::string gradient = find_broken_gradient(model); !gradient.empty()) return gradient;
+  // Last, for the step that went wrong has spoilt those of every batch norm behind it.
+  return find_broken_statistics(model);
 }
 
 }  // namespace mala::train

@@ -104,6 +104,10 @@ void check_config(const TrainConfig& c) {
     check(b.value >= b.least && b.value <= b.most, "settings", b.name, " is ", b.value, "; needs ",
           b.least, " to ", b.most);
   }
+  check(c.schedule.warmup_epochs < static_cast<double>(c.schedule.epochs), "settings",
+        "schedule.warmup_epochs is ", c.schedule.warmup_epochs, " and schedule.epochs ",
+        c.schedule.epochs, ": the learning rate would never come down; try warmup_epochs=",
+        0.1 * static_cast<double>(c.schedule.epochs));
   check(!c.run.out.empty(), "settings", "run.out is empty; name a folder for the results");
   check_one_of("run.device", c.run.device, {"auto", "cpu", "cuda"});
   check_one_of("run.precision", c.run.precision, {"float32", "bfloat16", "float16"});

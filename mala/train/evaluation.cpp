@@ -27,6 +27,8 @@ io::Scalars evaluate_once(tasks::TrainingTask& task, const EvaluationPlace& plac
   io::Scalars values;
   for (size_t i = 0; i < totals.size(); ++i) {
     const torch::Tensor column = sums.select(1, static_cast<int64_t>(i));
+    check(column[1].item<double>() > 0, "train", "nothing of the evaluation set could be read, so",
+          " there is no ", totals[i].name, "; look at the notices above and at data.evaluate");
     values.emplace_back(totals[i].name, column[0].item<double>() / column[1].item<double>());
   }
   return values;

@@ -25,7 +25,8 @@ struct EvaluationReport {
   bool is_best = false;
 };
 
-// Called by the first of several processes only, from the thread that trains.
+// Called from the thread that trains: of several processes by the first, but for notices, which
+// each has of its own data.
 class Observer {
  public:
   virtual ~Observer() = default;

@@ -28,9 +28,7 @@ AdamW make_optimizer(tasks::TrainingTask& task, const TrainConfig& config, torch
   freeze(model, options.freeze);
   model.to(device);
   lay_out(model, options.channels_last);
-  check(!options.checkpoint_activations || task.checkpoint_activations(), "train", "the model ",
-        task.model_name(), " cannot reckon its activations twice; set",
-        " optimizer.checkpoint_activations=false");
+  prepare_activations(task, options);
   return {group_parameters(task, model, options), options, device};
 }
 
@@ -56,6 +54,12 @@ uint64_t seed_of(int64_t seed, int64_t step, int64_t batch, int64_t rank) {
 }
 
 }  // namespace
+
+void prepare_activations(tasks::TrainingTask& task, const OptimizerConfig& options) {
+  check(!options.checkpoint_activations || task.checkpoint_activations(), "train", "the model ",
+        task.model_name(), " cannot reckon its activations twice; set",
+        " optimizer.checkpoint_activations=false");
+}
 
 Stepper::Stepper(tasks::TrainingTask& task, const TrainConfig& config, Group& group,
                  torch::Device device)

@@ -19,6 +19,10 @@ struct StepNumbers {
   torch::Tensor is_broken = {};      // 1: a gradient was not finite, and nothing was changed
 };
 
+// Throws mala::Error where the options ask for activations to be reckoned twice and the model
+// cannot.
+void prepare_activations(tasks::TrainingTask& task, const OptimizerConfig& options);
+
 class Stepper {
  public:
   // Freezes what the config says, groups the parameters, moves the model to the device.

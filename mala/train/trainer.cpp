@@ -24,6 +24,7 @@ class Run {
  private:
   void begin_or_resume(bool resume);
   void seek(int64_t step);
+  void check_all_begin_at(int64_t step);
   void step();
   // Waits for the device and looks at the steps since the last time. True: all want to stop.
   bool look();
@@ -87,16 +88,29 @@ void Run::begin_or_resume(bool resume) {
     progress_.step = found->step;
     progress_.best = found->best;
     progress_.best_step = found->best_step;
-    if (found->recipe != job_.recipe)
-      observer_.on_notice("the recipe differs from the checkpoint's");
-    observer_.on_notice(str("going on from step ", found->step, ", ", newest));
+    if (job_.group.is_first()) {
+      if (found->recipe != job_.recipe)
+        observer_.on_notice("the recipe differs from the checkpoint's");
+      observer_.on_notice(str("going on from step ", found->step, ", ", newest));
+    }
   }
   if (job_.group.is_first()) checkpoints_->remove_parts();
   // Weights drawn anew are the same everywhere for the same seed; this makes sure of it.
   std::vector<torch::Tensor> tensors;
   for (auto& [name, tensor] : state()) tensors.push_back(tensor);
   job_.group.broadcast(tensors);
+  check_all_begin_at(progress_.step);
   done_ = progress_.step;
+}
+
+void Run::check_all_begin_at(int64_t step) {
+  const auto own = static_cast<double>(step);
+  torch::Tensor sum = torch::full({1}, own, torch::dtype(torch::kFloat64).device(job_.device));
+  job_.group.sum(sum);
+  const double mean = sum.item<double>() / static_cast<double>(job_.group.world());
+  check(mean == own, "train", "process ", job_.group.rank(), " begins at step ", step,
+        " and others do not (", mean, " on average); all must see the same run.out (",
+        job_.config.run.out, "): put it where every machine can read it");
 }
 
 double Run::epochs_done() const {

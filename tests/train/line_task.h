@@ -1,4 +1,4 @@
-// A small task for the trainer's tests: two layers with a batch norm between them learn which side
+// A small task for the trainer's tests: two layers with a layer norm between them learn which side
 // of a curve a point lies on. Batches follow from their place alone.
 #pragma once
 

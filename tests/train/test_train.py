@@ -73,6 +73,7 @@ def test_dry_run_says_what_would_be_done(words, tmp_path):
 @pytest.mark.parametrize("word, said", [
     ("epoch=3", "did you mean epochs?"),
     ("epochs=many", "schedule.epochs is a whole number"),
+    ("warmup_epochs=2", "the learning rate would never come down"),
     ("mixers=malla", "'malla' is no mixer"),
     ("name=mavit_x", "mavit_t"),
     ("data.train=/nowhere", "/nowhere"),
@@ -98,6 +99,15 @@ def test_broken_pictures_are_named_and_skipped(words, pictures, tmp_path):
     (folder / "red" / "bad.png").write_bytes(b"\x89PNG\r\n\x1a\nno picture")
     run = mala(*words, f"data.train={folder}", "epochs=2")
     assert run.err.count("bad.png") == 1
+
+
+def test_an_evaluation_set_that_nobody_can_read_is_no_result(words, tmp_path):
+    folder = tmp_path / "broken"
+    for colour in COLOURS:
+        (folder / colour).mkdir(parents=True)
+        (folder / colour / "bad.png").write_bytes(b"\x89PNG\r\n\x1a\nno picture")
+    run = mala(*words, f"data.evaluate={folder}", code=1)
+    assert "nothing of the evaluation set could be read" in run.err
 
 
 def test_mixed_pictures_and_every_augmentation(words):

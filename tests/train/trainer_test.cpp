@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "mala/io/safetensors.h"
+#include "mala/train/broken_layer.h"
 #include "tests/support/refusals.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/train/line_task.h"
@@ -148,6 +149,21 @@ TEST_F(Trainer, ANumberThatIsNoneStopsWithStepAndLayer) {
   EXPECT_TRUE(says(message, "try a lower optimizer.lr"));
   EXPECT_TRUE(says(message, "step_0000000002.safetensors"));
   EXPECT_EQ(checkpoints(), (std::vector<std::string>{"step_0000000002.safetensors"}));
+}
+
+// The step that goes wrong also spoils the statistics of the batch norms behind the layer.
+TEST(BrokenLayer, IsTheOneBeforeTheStatisticsThatItSpoilt) {
+  torch::nn::Sequential model(torch::nn::Linear(2, 4), torch::nn::BatchNorm1d(4));
+  {
+    const torch::NoGradGuard no_gradients;
+    model->parameters()[0].fill_(1e30);
+  }
+  const auto loss = [&] { return model->forward(torch::full({3, 2}, 1e30)).sum(); };
+  loss();
+  ASSERT_FALSE(torch::isfinite(model->named_buffers()["1.running_mean"]).all().item<bool>());
+  const std::string found = find_broken_layer(*model, loss);
+  EXPECT_TRUE(says(found, "aten::"));
+  EXPECT_TRUE(says(found, "'0'"));
 }
 
 TEST_F(Trainer, NamesTheLayerWhoseWeightsAreBroken) {
