@@ -73,17 +73,6 @@ struct Implementation {
   std::function<Tensor()> run;
 };
 
-// What makes eager torch fastest on a GPU.
-Tensor lay_channels_last(models::MavitImpl& model, const Tensor& images) {
-  const at::NoGradGuard no_gradients;
-  for (Tensor& parameter : model.parameters()) {
-    if (parameter.dim() == 4) {
-      parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
-    }
-  }
-  return images.contiguous(at::MemoryFormat::ChannelsLast);
-}
-
 std::vector<Implementation> implementations(const ModelCase& c) {
   models::Mavit model = make_model(c.config);
   model->to(c.device(), scalar_type(c.dtype));
@@ -93,17 +82,25 @@ std::vector<Implementation> implementations(const ModelCase& c) {
   std::vector<Implementation> all{
       {"mala", c.on_gpu ? captured(run_ours) : std::function<Tensor()>(run_ours)}};
   if (was_published(c.config)) {
-    if (c.on_gpu) images = lay_channels_last(*model, images);
+    if (c.on_gpu) {  // what makes eager torch fastest there
+      nn::lay_channels_last(*model);
+      images = images.contiguous(at::MemoryFormat::ChannelsLast);
+    }
     auto published = std::make_shared<PublishedMavit>(model);
     all.push_back({"published", [=] { return published->forward(images); }});
   }
   return all;
 }
 
+// The first and the last picture stand for all: float64 on the CPU takes its time.
+Tensor of_both_ends(const Tensor& batch) {
+  return batch.size(0) > 2 ? at::stack({batch[0], batch[-1]}) : batch;
+}
+
 // The model as it is trained, in float64: whom all others have to agree with.
 Tensor expected_logits(const ModelCase& c) {
   models::Mavit model = make_model(c.config);
-  const Tensor images = at::randn({c.batch, 3, c.height, c.width});
+  const Tensor images = of_both_ends(at::randn({c.batch, 3, c.height, c.width}));
   model->to(at::kDouble);
   const at::NoGradGuard no_gradients;
   // Weights and pictures as the narrow type has them.
@@ -114,7 +111,8 @@ Tensor expected_logits(const ModelCase& c) {
 }
 
 double error_of(const Tensor& logits, const Tensor& expected) {
-  const Tensor difference = (logits.to(at::kCPU, at::kDouble) - expected).abs().max();
+  const Tensor found = of_both_ends(logits.to(at::kCPU, at::kDouble));
+  const Tensor difference = (found - expected).abs().max();
   return (difference / expected.abs().max()).item<double>();
 }
 

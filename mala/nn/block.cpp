@@ -27,12 +27,12 @@ BlockImpl::BlockImpl(const BlockOptions& options)
 }
 
 Tensor BlockImpl::forward(const Tensor& pixels) {
-  const auto add = [&](const Tensor& x, const Tensor& branch, const Tensor& gamma) {
-    return x + drop_path(gamma.flatten() * branch, drop_path_, is_training());
+  const auto drop = [&](const Tensor& branch) {
+    return drop_path(branch, drop_path_, is_training());
   };
   Tensor x = placed(pixels);
-  x = add(x, attn->forward(norm1->forward(x)), gamma_1);
-  return add(x, ffn->forward(norm2->forward(x)), gamma_2);
+  x = x + drop(project_scaled(attn->proj, attn->mixed(norm1->forward(x)), gamma_1.flatten()));
+  return x + drop(project_scaled(ffn->fc2, ffn->hidden(norm2->forward(x)), gamma_2.flatten()));
 }
 
 }  // namespace mala::nn

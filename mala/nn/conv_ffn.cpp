@@ -1,6 +1,8 @@
 // The feed-forward part of MAViT.
 #include "mala/nn/conv_ffn.h"
 
+#include "mala/nn/gelu_neighbours.h"
+
 namespace mala::nn {
 
 ConvFfnImpl::ConvFfnImpl(int64_t dim, int64_t hidden)
@@ -10,9 +12,8 @@ ConvFfnImpl::ConvFfnImpl(int64_t dim, int64_t hidden)
   register_module("dwconv", dwconv);
 }
 
-Tensor ConvFfnImpl::forward(const Tensor& pixels) {
-  const Tensor hidden = torch::gelu(project(fc1, pixels));
-  return project(fc2, hidden + convolve(dwconv, hidden));
+Tensor ConvFfnImpl::hidden(const Tensor& pixels) {
+  return gelu_with_neighbours(dwconv, project(fc1, pixels));
 }
 
 }  // namespace mala::nn

@@ -13,7 +13,10 @@ class ConvFfnImpl : public torch::nn::Module {
   ConvFfnImpl(int64_t dim, int64_t hidden);
 
   // fc2(h + dwconv(h)), h = gelu(fc1(x))
-  Tensor forward(const Tensor& pixels);
+  Tensor forward(const Tensor& pixels) { return project(fc2, hidden(pixels)); }
+
+  // The same before its last projection, which others may want to scale.
+  Tensor hidden(const Tensor& pixels);
 
   torch::nn::Conv2d fc1, fc2, dwconv;
 };

@@ -12,7 +12,9 @@ torch::Tensor drop_path(const torch::Tensor& branch, double probability, bool is
   const double kept = 1 - probability;
   std::vector<int64_t> sizes(static_cast<size_t>(branch.dim()), 1);
   sizes[0] = branch.size(0);
-  return branch * torch::empty(sizes, branch.options()).bernoulli_(kept).div_(kept);
+  // A narrow type would round 1 / kept, and with it the mean of what is added.
+  const auto type = at::promoteTypes(branch.scalar_type(), torch::kFloat32);
+  return branch * torch::empty(sizes, branch.options().dtype(type)).bernoulli_(kept).div_(kept);
 }
 
 double drop_path_of(int64_t block, int64_t count, double last) {

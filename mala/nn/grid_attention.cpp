@@ -35,10 +35,10 @@ PackedParts GridAttentionImpl::parts_of(const Tensor& pixels) const {
   return {parts[0], parts[1], parts[2], parts[3]};
 }
 
-Tensor GridAttentionImpl::forward(const Tensor& pixels) {
+Tensor GridAttentionImpl::mixed(const Tensor& pixels) {
   const PackedParts parts = parts_of(pixels);
   const Tensor local = convolve(lepe, parts.v);
-  return project(proj, mix_on_grid(mixer_, parts, local, heads_));
+  return mix_on_grid(mixer_, parts, local, heads_);
 }
 
 }  // namespace mala::nn

@@ -22,7 +22,10 @@ class GridAttentionImpl : public torch::nn::Module {
  public:
   GridAttentionImpl(int64_t dim, int64_t heads, Mixer mixer);
 
-  Tensor forward(const Tensor& pixels);
+  Tensor forward(const Tensor& pixels) { return project(proj, mixed(pixels)); }
+
+  // The same before its last projection, which others may want to scale.
+  Tensor mixed(const Tensor& pixels);
 
   // What the packed projection makes of the pixels.
   PackedParts parts_of(const Tensor& pixels) const;

@@ -31,8 +31,14 @@ inline Tensor project(const torch::nn::Conv2d& conv, const Tensor& pixels) {
   return torch::linear(pixels, conv->weight.flatten(1), conv->bias);
 }
 
+// scale * project(conv, pixels), one factor for each channel.
+Tensor project_scaled(const torch::nn::Conv2d& conv, const Tensor& pixels, const Tensor& scale);
+
 // A square kernel that keeps the size of the image, one for each channel.
 torch::nn::Conv2d depthwise(int64_t channels, int64_t kernel);
 torch::nn::Conv2d pointwise(int64_t from, int64_t to);
+
+// Lays the weights of all convolutions out as these images are.
+void lay_channels_last(torch::nn::Module& model);
 
 }  // namespace mala::nn

@@ -6,28 +6,19 @@
 #include <torch/utils.h>
 
 #include "mala/core/error.h"
+#include "mala/nn/pixels.h"
 
 namespace mala::train {
 namespace {
 
 using torch::Tensor;
 
-// Weights of convolutions pixel by pixel, as the models' images are.
-void lay_out(torch::nn::Module& model, bool channels_last) {
-  const torch::NoGradGuard no_gradients;
-  for (Tensor& parameter : model.parameters()) {
-    if (channels_last && parameter.dim() == 4) {
-      parameter.set_data(parameter.contiguous(torch::MemoryFormat::ChannelsLast));
-    }
-  }
-}
-
 AdamW make_optimizer(tasks::TrainingTask& task, const TrainConfig& config, torch::Device device) {
   const OptimizerConfig& options = config.optimizer;
   torch::nn::Module& model = task.model();
   freeze(model, options.freeze);
   model.to(device);
-  lay_out(model, options.channels_last);
+  if (options.channels_last) nn::lay_channels_last(model);
   prepare_activations(task, options);
   return {group_parameters(task, model, options), options, device};
 }

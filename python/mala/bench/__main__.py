@@ -28,6 +28,10 @@ def main() -> None:
     parser.add_argument("--sizes", type=size, nargs="+", help="of pictures, as 64x224x224")
     parser.add_argument("--others", action=argparse.BooleanOptionalAction, default=True,
                         help="models of timm beside ours")
+    parser.add_argument("--compile-others", action=argparse.BooleanOptionalAction, default=True,
+                        help="compile those too; it takes most of the time")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32",
+                        help="of models")
     arguments = parser.parse_args()
     if arguments.device.startswith("cuda") and not torch.cuda.is_available():
         parser.error("torch finds no GPU; pass --device cpu")

@@ -1,7 +1,7 @@
 """MAViT with the operator beside the published block structure, and beside models of timm."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Optional
 
 import torch
 from torch import nn
@@ -11,13 +11,16 @@ from mala.bench.published import PublishedMavit
 from mala.bench.timing import milliseconds, table
 
 OTHERS = ("swin_tiny_patch4_window7_224", "convnext_tiny", "deit_small_patch16_224")
+COMPILED = ("compile", "compile, graph")
 CLOSE = 2e-2  # between two orders of summing in twelve blocks, of logits of size one
 
 
 def run(arguments: Any) -> str:
     """The times of one picture size after the other."""
     device = torch.device(arguments.device)
+    dtype = {"float32": torch.float32, "bfloat16": torch.bfloat16}[arguments.dtype]
     shapes = arguments.sizes or [(64, 224, 224), (1, 512, 2048)]
+    forms = _forms(device)
     rows = []
     torch.manual_seed(0)
     ours = mala.create_model(arguments.model).eval().to(device)
@@ -28,10 +31,15 @@ def run(arguments: Any) -> str:
             compare(models, images[:1])
             named = {**models, **_of_timm((height, width), arguments.others, device)}
             for name, model in named.items():
+                model.to(dtype)
+                skipped = () if name in models or arguments.compile_others else COMPILED
                 rows.append([f"{name}, {batch} x {height} x {width}",
-                             *(f"{_time(form(model), images, device, arguments):.1f}"
-                               for form in (_eager, _compiled))])
-    return f"milliseconds, forward, float32 on {device}\n" + table(["", "eager", "compile"], rows)
+                             *("-" if column in skipped
+                               else f"{_time(form(model), images.to(dtype), device, arguments):.2f}"
+                               for column, form in forms.items())])
+        ours.float()
+    return (f"milliseconds, forward, {arguments.dtype} on {_name(device)}\n" +
+            table(["", *forms], rows))
 
 
 def compare(models: dict[str, nn.Module], images: torch.Tensor) -> None:
@@ -53,14 +61,45 @@ def _of_timm(size: tuple[int, int], wanted: bool, device: torch.device) -> dict[
     return models
 
 
-def _eager(model: nn.Module) -> Callable:
-    return model
+def _forms(device: torch.device) -> dict[str, Callable]:
+    """Ways to call a model; on a GPU also captured once and replayed, without the host's part."""
+    compiled = lambda model: torch.compile(model, dynamic=False)
+    forms = {"eager": lambda model: model, "compile": compiled}
+    if device.type == "cuda":
+        forms["graph"] = Replayed
+        forms["compile, graph"] = lambda model: Replayed(compiled(model))
+    return forms
 
 
-def _compiled(model: nn.Module) -> Callable:
-    torch._dynamo.reset()
-    return torch.compile(model, dynamic=False)
+class Replayed:
+    """A model as one CUDA graph, for pictures of one size."""
+
+    def __init__(self, model: Callable) -> None:
+        self.model = model
+        self.graph: Optional[torch.cuda.CUDAGraph] = None
+
+    def __call__(self, images: torch.Tensor) -> torch.Tensor:
+        if self.graph is None:
+            self._capture(images)
+        self.images.copy_(images)
+        self.graph.replay()
+        return self.logits
+
+    def _capture(self, images: torch.Tensor) -> None:
+        self.images, self.graph = images.clone(), torch.cuda.CUDAGraph()
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):  # what is chosen or compiled at first calls must not be captured
+                self.model(self.images)
+        torch.cuda.current_stream().wait_stream(side)
+        with torch.cuda.graph(self.graph):
+            self.logits = self.model(self.images)
 
 
 def _time(model: Callable, images: torch.Tensor, device: torch.device, arguments: Any) -> float:
     return milliseconds(lambda: model(images), device, arguments.seconds)
+
+
+def _name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
