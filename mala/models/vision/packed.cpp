@@ -51,6 +51,12 @@ bool multiplies_bfloat16() {
 
 using Scalars = c10::List<std::optional<at::Scalar>>;
 
+// Without a size oneDNN lays weights out for a tiny image, and anew in every call with another.
+std::vector<int64_t> likely_input(const Tensor& weight, const ConvShape& shape) {
+  constexpr int64_t kSide = 56;
+  return {1, weight.size(1) * shape.groups, kSide, kSide};
+}
+
 std::vector<int64_t> both(int64_t size) { return {size, size}; }
 
 }  // namespace
@@ -80,7 +86,8 @@ PackedConv::PackedConv(const Tensor& weight, const ConvShape& shape)
     : weight_(
           call(operators().pack_conv,
                {weight.detach().contiguous(torch::MemoryFormat::ChannelsLast),
-                both(shape.padding()), both(shape.stride), both(1), shape.groups, c10::IValue()})),
+                both(shape.padding()), both(shape.stride), both(1), shape.groups,
+                likely_input(weight, shape)})),
       shape_(shape) {}
 
 Tensor PackedConv::apply_with(const char* activation, const Tensor& image,
