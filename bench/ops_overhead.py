@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""What a call of torch.ops.mala.attention costs the host: time until it returns, on a GPU before the
-work is done.
+"""What a call of mala.attention costs the host: time until it returns, on a GPU before the work is done.
 
-    bench/ops_overhead.py --library build/dev/lib/libmala_ops.so [--device cuda] [--csv FILE]
+    MALA_OPS_LIBRARY=build/dev/lib/libmala_ops.so bench/ops_overhead.py [--device cuda] [--csv FILE]
 
-Beside it, in the same run: torch's softmax attention, and one addition, the least that any operator
-costs. On the CPU a call returns when its work is done, so there the times hold that work too.
+Beside it, in the same run: the operator that it calls, from Python and from C++ (a loop in
+TorchScript's interpreter), torch's softmax attention, and one addition, the least that any operator
+costs. On the CPU a call returns when its work is done, so there the times hold that work too; the
+first shape has next to none.
 """
 
 import argparse
 import contextlib
 import datetime
+import pathlib
 import platform
 import statistics
 import sys
@@ -19,7 +21,10 @@ import time
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-SHAPES = [(1, 1, 64, 64), (1, 2, 1024, 64), (16, 2, 256, 64)]  # B, H, N, D
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "python"))
+import mala  # noqa: E402
+
+SHAPES = [(1, 1, 8, 8), (1, 1, 64, 64), (1, 2, 1024, 64), (16, 2, 256, 64)]  # B, H, N, D
 COLUMNS = ["name", "pass", "batch", "heads", "tokens", "dim", "dtype", "device", "microseconds"]
 
 
@@ -27,6 +32,8 @@ def contenders():
     """What is called with three tensors."""
     attention = torch.ops.mala.attention
     return {
+        "python": mala.attention,
+        "python_rope": lambda q, k, v: mala.attention(q, k, v, rope="1d"),
         "mala": attention,
         "mala_rope": lambda q, k, v: attention(q, k, v, rope="1d"),
         "sdpa": scaled_dot_product_attention,
@@ -48,20 +55,34 @@ def passes(function, shape, device):
     yield "forward_backward", contextlib.nullcontext(), forward_backward
 
 
+@torch.jit.script
+def call_often(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, times: int) -> torch.Tensor:
+    for _ in range(times):
+        q = torch.ops.mala.attention(q, k, v)  # each needs the last: none can be left out
+    return q
+
+
 def wait(device):
     if device == "cuda":
         torch.cuda.synchronize()
 
 
 def microseconds(call, device, calls, rounds):
+    def call_all():
+        for _ in range(calls):
+            call()
+
+    return microseconds_of(call_all, device, calls, rounds)
+
+
+def microseconds_of(call_all, device, calls, rounds):
     """The median over rounds, each with an idle GPU at its beginning and so few calls that its queue
     never fills, since a full queue would make the host wait."""
     times = []
     for _ in range(rounds + 2):
         wait(device)
         begin = time.perf_counter()
-        for _ in range(calls):
-            call()
+        call_all()
         times.append((time.perf_counter() - begin) / calls * 1e6)
     wait(device)
     return statistics.median(times[2:])  # the first ones warm up
@@ -69,6 +90,10 @@ def microseconds(call, device, calls, rounds):
 
 def measure(device, calls, rounds):
     for shape in SHAPES:
+        q, k, v = (torch.randn(shape, device=device, dtype=torch.bfloat16) for _ in range(3))
+        with torch.no_grad():
+            cost = microseconds_of(lambda: call_often(q, k, v, calls), device, calls, rounds)
+        yield ["c++", "inference", *shape, "bfloat16", device, f"{cost:.2f}"]
         for name, function in contenders().items():
             for kind, mode, call in passes(function, shape, device):
                 with mode:
@@ -86,7 +111,6 @@ def head(device, commit):
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--library", required=True, help="the path of libmala_ops.so")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--commit", default="unknown", help="what the library was built from")
     parser.add_argument("--csv", help="also write the table to this file")
@@ -99,7 +123,6 @@ def main():
     given = arguments()
     if given.device == "cuda" and not torch.cuda.is_available():
         sys.exit("[ops_overhead] torch finds no GPU; pass --device cpu, or check nvidia-smi")
-    torch.ops.load_library(given.library)
     torch.set_num_threads(1)  # the calls are small; on a busy CPU threads would wait for each other
     lines = [*head(given.device, given.commit), ",".join(COLUMNS)]
     print("\n".join(lines), flush=True)

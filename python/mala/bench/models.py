@@ -1,6 +1,7 @@
 """MAViT with the operator beside the published block structure, and beside models of timm."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any, Optional
 
 import torch
@@ -19,27 +20,22 @@ def run(arguments: Any) -> str:
     """The times of one picture size after the other."""
     device = torch.device(arguments.device)
     dtype = {"float32": torch.float32, "bfloat16": torch.bfloat16}[arguments.dtype]
-    shapes = arguments.sizes or [(64, 224, 224), (1, 512, 2048)]
-    forms = _forms(device)
     rows = []
     torch.manual_seed(0)
     ours = mala.create_model(arguments.model).eval().to(device)
     models = {arguments.model: ours, "published structure": PublishedMavit(ours)}
-    for batch, height, width in shapes:
+    for batch, height, width in arguments.sizes or [(64, 224, 224), (1, 512, 2048)]:
         images = torch.randn(batch, 3, height, width, device=device)
+        ours.float()
         with torch.no_grad():
             compare(models, images[:1])
-            named = {**models, **_of_timm((height, width), arguments.others, device)}
-            for name, model in named.items():
-                model.to(dtype)
-                skipped = () if name in models or arguments.compile_others else COMPILED
-                rows.append([f"{name}, {batch} x {height} x {width}",
-                             *("-" if column in skipped
-                               else f"{_time(form(model), images.to(dtype), device, arguments):.2f}"
-                               for column, form in forms.items())])
-        ours.float()
+            for name, model in {**models, **_of_timm((height, width), arguments)}.items():
+                title = f"{name}, {batch} x {height} x {width}"
+                compiles = name in models or arguments.compile_others
+                rows.append([title, *_times(title, model.to(dtype), images.to(dtype), compiles,
+                                            arguments.seconds)])
     return (f"milliseconds, forward, {arguments.dtype} on {_name(device)}\n" +
-            table(["", *forms], rows))
+            table(["", *_forms(device)], rows))
 
 
 def compare(models: dict[str, nn.Module], images: torch.Tensor) -> None:
@@ -49,16 +45,28 @@ def compare(models: dict[str, nn.Module], images: torch.Tensor) -> None:
         raise RuntimeError(f"the two structures differ by {error:.1e}; their times mean nothing")
 
 
-def _of_timm(size: tuple[int, int], wanted: bool, device: torch.device) -> dict[str, nn.Module]:
-    if not wanted:
+def _of_timm(size: tuple[int, int], arguments: Any) -> dict[str, nn.Module]:
+    if not arguments.others:
         return {}
     import timm
 
     models = {}
     for name in OTHERS:
         sized = {} if name.startswith("convnext") else {"img_size": size}
-        models[name] = timm.create_model(name, **sized).eval().to(device)
+        models[name] = timm.create_model(name, **sized).eval().to(arguments.device)
     return models
+
+
+def _times(title: str, model: nn.Module, images: torch.Tensor, compiles: bool,
+           seconds: float) -> Iterator[str]:
+    """Milliseconds of each form, as texts; "-" for those that are not asked for."""
+    for column, form in _forms(images.device).items():
+        if column in COMPILED and not compiles:
+            yield "-"
+            continue
+        print(f"{title}: {column} ...", file=sys.stderr)  # a compiler may take minutes
+        call = form(model)
+        yield f"{milliseconds(lambda: call(images), images.device, seconds):.2f}"
 
 
 def _forms(device: torch.device) -> dict[str, Callable]:
@@ -95,10 +103,6 @@ class Replayed:
         torch.cuda.current_stream().wait_stream(side)
         with torch.cuda.graph(self.graph):
             self.logits = self.model(self.images)
-
-
-def _time(model: Callable, images: torch.Tensor, device: torch.device, arguments: Any) -> float:
-    return milliseconds(lambda: model(images), device, arguments.seconds)
 
 
 def _name(device: torch.device) -> str:
