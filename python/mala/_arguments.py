@@ -31,25 +31,26 @@ def rope_options(rope: Rope) -> dict[str, Any]:
         if rope == "1d":
             return {"rope": "1d"}
         raise ValueError(f"rope is '{rope}'; it must be {_ROPE_FORMS}")
+    if _is_grid(rope):
+        return {"rope": "2d", "grid_width": [rope[1], rope[1]]}
     parts = tuple(rope) if isinstance(rope, Sequence) else ()
     if len(parts) == 2 and all(isinstance(x, Tensor) for x in parts):
         return {"rope": "table", "rope_table": list(parts)}
-    if len(parts) == 2 and all(isinstance(x, _INTEGERS) for x in parts):
-        return {"rope": "2d", "grid_width": [parts[1], parts[1]]}
     if parts and all(_is_grid(x) for x in parts):
-        return {"rope": "2d", "grid_widths": torch.tensor([columns for _, columns in parts])}
+        widths = torch.tensor([columns for _, columns in parts], device="cpu")
+        return {"rope": "2d", "grid_widths": widths}
     came = f" of {', '.join(type(x).__name__ for x in parts)}" if parts else ""
     raise TypeError(f"rope is a {type(rope).__name__}{came}; it must be {_ROPE_FORMS}")
 
 
 def _is_grid(value: Any) -> bool:
-    return (isinstance(value, Sequence) and len(value) == 2
-            and all(isinstance(x, _INTEGERS) for x in value))
+    return (isinstance(value, (tuple, list)) and len(value) == 2
+            and isinstance(value[0], _INTEGERS) and isinstance(value[1], _INTEGERS))
 
 
 def check_grid(rope: Rope, **tokens: int) -> None:
     """Raises ValueError where an image of (rows, columns) has other than rows * columns tokens."""
-    if not (isinstance(rope, Sequence) and _is_grid(rope)):
+    if not _is_grid(rope):
         return
     rows, columns = rope
     for name, count in tokens.items():
@@ -58,6 +59,20 @@ def check_grid(rope: Rope, **tokens: int) -> None:
                 f"rope is an image of {rows} x {columns} but {name} has {count} tokens; "
                 f"it needs {rows * columns}"
             )
+
+
+def check_packed_grids(rope: Rope, cu_seqlens: Offsets) -> None:
+    """The same for packed images, of one size or of one each, where offsets can be read."""
+    if rope is None or isinstance(rope, str) or torch.compiler.is_compiling():
+        return
+    pair = offset_options(cu_seqlens)
+    for side, offsets in zip("qk", pair.values()):
+        if not isinstance(offsets, Tensor) or offsets.device.type != "cpu" or offsets.dim() != 1:
+            continue  # the operator says what is wrong with them
+        counts = offsets.diff().tolist()
+        grids = [rope] * len(counts) if _is_grid(rope) else list(rope)
+        for i, (grid, count) in enumerate(zip(grids, counts)):
+            check_grid(grid, **{f"sequence {i} of {side}": count})
 
 
 def offset_options(cu_seqlens: Offsets) -> dict[str, Any]:
@@ -84,7 +99,7 @@ def raise_naturally(error: RuntimeError) -> NoReturn:
     if wrong_argument:
         name, wanted, argument, came = wrong_argument.groups()
         raise TypeError(f"[mala::{name}] {argument} is a {came}; it must be a {wanted}") from None
-    if not text.startswith("["):
+    if not text.startswith("[mala"):
         raise error
     raise (TypeError if _is_of_type(text) else ValueError)(text) from None
 

@@ -13,6 +13,7 @@ from mala._arguments import (
     Offsets,
     Rope,
     check_grid,
+    check_packed_grids,
     check_tensors,
     offset_options,
     raise_naturally,
@@ -38,6 +39,10 @@ class AttentionState(NamedTuple):
     def clone(self) -> "AttentionState":
         """A copy, to go on from here more than once: attention_step changes states in place."""
         return AttentionState(self.sums.clone(), self.count.clone())
+
+
+# States are tensors and nothing else, so torch.load may make them without executing anything.
+torch.serialization.add_safe_globals([AttentionState])
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, *, rule: str = "mala", feature: str = "elu1",
@@ -76,7 +81,9 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, rule: str = "mala", feature: s
     options = {}
     if rope is not None:
         options = rope_options(rope)
-        if cu_seqlens is None and q.dim() == k.dim() == 4:
+        if cu_seqlens is not None:
+            check_packed_grids(rope, cu_seqlens)
+        elif q.dim() == k.dim() == 4:
             check_grid(rope, q=q.shape[2], k=k.shape[2])
     if cu_seqlens is not None:
         options.update(offset_options(cu_seqlens))
@@ -133,17 +140,17 @@ def attention_step(q: Tensor, k: Tensor, v: Tensor, state: Optional[AttentionSta
         The others are those of `attention`.
 
     Returns:
-        out (B, H, 1, E), and the state that was given, or a new one.
+        out (B, H, 1, E), and the tensors of the state that was given, or of a new one.
     """
     check_tensors(q=q, k=k, v=v)
-    state = _empty_state(k, v) if state is None else AttentionState(*_parts(state))
+    sums, count = _parts(_empty_state(k, v) if state is None else state)
     try:
         options = {"norm": norm, "scale": scale, "local": local, "gate": gate, **rope_options(rope)}
-        out = _step(q, k, v, state.sums, state.count, rule=rule, feature=feature, eps=eps,
+        out = _step(q, k, v, sums, count, rule=rule, feature=feature, eps=eps,
                     key_mean=key_mean, **without_nothing(options))
     except RuntimeError as error:
         raise_naturally(error)
-    return out, state
+    return out, AttentionState(sums, count)
 
 
 def _parts(state: Optional[AttentionState]) -> tuple[Optional[Tensor], Optional[Tensor]]:

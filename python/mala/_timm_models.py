@@ -24,8 +24,11 @@ default_cfgs = generate_default_cfgs({name: _pretrained_cfg(name) for name in li
 
 def _make(name: str, num_classes: int = 1000, in_chans: int = 3,
           drop_path_rate: Optional[float] = None, mixers: Optional[Mixers] = None,
-          global_pool: str = "avg") -> Mavit:
-    """timm's arguments to ours."""
+          global_pool: str = "avg", drop_rate: float = 0.0, img_size: Any = None) -> Mavit:
+    """timm's arguments to ours; img_size has no effect, as models take pictures of any size."""
+    if drop_rate:
+        raise ValueError(f"drop_rate is {drop_rate}; MAViT has no dropout, so leave it at 0 and "
+                         "use drop_path_rate")
     if global_pool != "avg":
         raise ValueError(f"global_pool is '{global_pool}'; only 'avg' is there")
     config = replace(mavit_config(name), num_classes=num_classes)

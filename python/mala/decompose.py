@@ -155,7 +155,20 @@ def _attention_chunk(q: Tensor, k: Tensor, v: Tensor, *, state: Optional[Tensor]
     if state is not None or count is not None:
         raise NotImplementedError("attention that goes on from a state has no form in standard "
                                   "operators; export the whole text with causal=True")
-    size = q.shape[3] * v.shape[3] + 2 * q.shape[3] + v.shape[3]
-    return (attention(q, k, v, causal=True, **options),
-            v.new_zeros(v.shape[0], v.shape[1], size, dtype=torch.float64),
-            torch.full((v.shape[0],), q.shape[2], dtype=torch.int64, device=q.device))
+    return attention(q, k, v, causal=True, **options), *_state_after(k, v, **options)
+
+
+def _state_after(k: Tensor, v: Tensor, *, feature: str = "elu1", rope: str = "none",
+                 rope_offset: Any = (0, 0), grid_width: Any = (0, 0),
+                 rope_table: Optional[list[Tensor]] = None, key_lengths: Optional[Tensor] = None,
+                 **_: Any) -> tuple[Tensor, Tensor]:
+    """What a chunk leaves: S, the sums of features, plain and turned, and of values; and a count."""
+    b, v = _FEATURES[feature](k.double()), v.double()
+    tables = _rope_tables(b, b, rope, rope_offset, grid_width, rope_table)
+    turned = b if tables is None else _rotate(b, tables[2:])
+    counted, _keys = _counts(b, key_lengths)
+    if counted is not None:
+        b, turned, v = (torch.where(counted, x, torch.zeros_like(x)) for x in (b, turned, v))
+    state = [(turned.transpose(2, 3) @ v).flatten(2), b.sum(2), turned.sum(2), v.sum(2)]
+    count = torch.full((v.shape[0],), v.shape[2], dtype=torch.int64, device=v.device)
+    return torch.cat(state, 2), count if key_lengths is None else key_lengths.to(count)

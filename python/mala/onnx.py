@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Optional, Union
 
 import torch
@@ -28,9 +29,13 @@ def export_onnx(model: nn.Module, path: Union[str, os.PathLike],
         ValueError: for a model that is in training.
     """
     _check_packages()
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"the model is a {type(model).__name__}; it must be a torch.nn.Module")
+    if not Path(path).absolute().parent.is_dir():
+        raise FileNotFoundError(f"{Path(path).absolute().parent} is no folder; make it first")
     if model.training:
         raise ValueError("the model is in training mode; call model.eval() first")
-    inputs = _inputs(model, example)
+    inputs = _inputs(model, example, dynamic_batch)
     batch = torch.export.Dim("batch", min=1) if dynamic_batch else None
     shapes = tuple({0: batch} for _ in inputs) if dynamic_batch else None
     with torch.no_grad():
@@ -42,12 +47,13 @@ def export_onnx(model: nn.Module, path: Union[str, os.PathLike],
     graph.save(os.fspath(path))
 
 
-def _inputs(model: nn.Module, example: Any) -> tuple[Tensor, ...]:
+def _inputs(model: nn.Module, example: Any, dynamic_batch: bool) -> tuple[Tensor, ...]:
     if example is None:
         stride = getattr(getattr(model, "config", None), "stem_stride", 4)
         like = next(model.parameters())
         size = 32 if stride == 2 else 224
-        return (torch.zeros(1, 3, size, size, device=like.device, dtype=like.dtype),)
+        count = 2 if dynamic_batch else 1  # a size of one would be taken for a constant
+        return (torch.zeros(count, 3, size, size, device=like.device, dtype=like.dtype),)
     return (example,) if isinstance(example, Tensor) else tuple(example)
 
 

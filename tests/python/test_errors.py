@@ -3,10 +3,12 @@
 import mala
 import pytest
 import torch
+from mala._arguments import raise_naturally
 
 X = torch.zeros(1, 2, 6, 8)
 TABLE = torch.zeros(6, 4)
 STEP = X[:, :, :1]
+ENDS = torch.tensor([0, 4, 6])
 
 WRONG = {
     "list": (TypeError, lambda: mala.attention([1.0], X, X), "q is a list; it must be a torch.Tensor"),
@@ -24,6 +26,10 @@ WRONG = {
     "half a table": (TypeError, lambda: mala.attention(X, X, X, rope=(TABLE,)), "rope is a tuple of Tensor;"),
     "grid": (ValueError, lambda: mala.attention(X, X, X, rope=(2, 4)), "2 x 4 but q has 6 tokens"),
     "no grid": (ValueError, lambda: mala.attention(X, X, X, rope=(6, 0)), "6 x 0 but q has 6"),
+    "packed grid": (ValueError, lambda: mala.attention(X, X, X, rope=(2, 2), cu_seqlens=ENDS),
+                    "2 x 2 but sequence 1 of q has 2 tokens"),
+    "packed grids": (ValueError, lambda: mala.attention(X, X, X, rope=[(2, 2), (9, 1)], cu_seqlens=ENDS),
+                     "9 x 1 but sequence 1 of q has 2"),
     "offsets": (TypeError, lambda: mala.attention(X, X, X, cu_seqlens=[0, 3, 6]), "cu_seqlens is a list"),
     "lengths": (TypeError, lambda: mala.attention(X, X, X, key_lengths=torch.ones(1)),
                 "key_lengths is Float"),
@@ -40,6 +46,13 @@ WRONG = {
     "model": (ValueError, lambda: mala.create_model("mavit_x"), "no model 'mavit_x'; there are mavit_n"),
     "argument": (TypeError, lambda: mala.create_model("mavit_n", dropp=1), "no argument 'dropp'"),
     "mixers": (ValueError, lambda: mala.create_model("mavit_n", mixers="mala,linear"), "2 mixers"),
+    "number of mixers": (TypeError, lambda: mala.create_model("mavit_n", mixers=3), "mixers is 3"),
+    "depths": (ValueError, lambda: mala.create_model("mavit_n", depths=(1, 1)), "depths has 2 entries"),
+    "classes": (TypeError, lambda: mala.create_model("mavit_n", 3.5), "num_classes is a float"),
+    "picture": (TypeError, lambda: mala.create_model("mavit_n")([1]), "the image is a list"),
+    "channels": (ValueError, lambda: mala.nn.MalaAttention2d(64, 4)(X), "needs .batch, 64, height"),
+    "no stage": (ValueError, lambda: mala.create_model("mavit_n").forward_intermediates(X, 0), "last 0"),
+    "no module": (TypeError, lambda: mala.export_onnx(X, "x.onnx"), "it must be a torch.nn.Module"),
     "attribute": (AttributeError, lambda: mala.atention, "no attribute 'atention'; there are"),
 }
 
@@ -50,6 +63,13 @@ def test_wrong_call_is_explained(name):
     with pytest.raises(kind, match=text) as raised:
         call()
     assert type(raised.value) is kind and "\n" not in str(raised.value)
+
+
+def test_errors_of_others_stay_what_they_are():
+    for text in ("[enforce fail at alloc_cpu.cpp:124] not enough memory", "something else"):
+        with pytest.raises(RuntimeError, match="not enough|else") as raised:
+            raise_naturally(RuntimeError(text))
+        assert type(raised.value) is RuntimeError
 
 
 def test_second_derivative_is_refused():

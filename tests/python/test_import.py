@@ -32,7 +32,8 @@ def test_timm_has_the_models(order):
 import torch
 images = torch.zeros(1, 3, 32, 32)
 assert timm.list_models("mavit*") == ["mavit_b", "mavit_l", "mavit_n", "mavit_s", "mavit_t"]
-model = timm.create_model("mavit_n", num_classes=5, drop_path_rate=0.2, mixers="linear")
+model = timm.create_model("mavit_n", num_classes=5, drop_path_rate=0.2, mixers="linear", drop_rate=0.0,
+                          img_size=32)
 assert model(images).shape == (1, 5) and model.config.drop_path == 0.2
 maps = timm.create_model("mavit_n", features_only=True, out_indices=(0, 2))
 assert [tuple(x.shape) for x in maps(images)] == [(1, 64, 16, 16), (1, 128, 4, 4)]

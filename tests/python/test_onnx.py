@@ -55,6 +55,38 @@ def test_model_has_the_same_logits(tmp_path):
         torch.testing.assert_close(run(path, images), model(images), rtol=1e-4, atol=1e-5)
 
 
+def test_default_picture_may_have_another_batch(tmp_path):
+    model, path = mala.create_model("mavit_n").eval(), str(tmp_path / "model.onnx")
+    mala.export_onnx(model, path, dynamic_batch=True)
+    images = torch.randn(3, 3, 32, 32)
+    with torch.no_grad():
+        torch.testing.assert_close(run(path, images), model(images), rtol=1e-4, atol=1e-4)
+
+
+def test_state_is_exported(tmp_path):
+    class Chunk(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = mala.nn.MalaAttention(16, 2, kv_heads=1, causal=True, rope="1d")
+
+        def forward(self, x):
+            return self.layer.chunk(x)[1].sums
+
+    model, path, x = Chunk().eval(), str(tmp_path / "chunk.onnx"), torch.randn(2, 5, 16)
+    mala.export_onnx(model, path, x)
+    with torch.no_grad():
+        torch.testing.assert_close(run(path, x), model(x), rtol=1e-5, atol=1e-5)
+
+
+def test_state_of_the_decomposition_is_the_operators():
+    q, k, v = (torch.rand(2, n, 6, 8, dtype=torch.double) for n in (4, 2, 2))
+    for more in ({}, {"rope": "1d"}, {"feature": "exp", "key_lengths": torch.tensor([6, 4])}):
+        wanted = torch.ops.mala.attention_chunk(q, k, v, **more)
+        found = decompose._attention_chunk(q, k, v, **more)
+        for a, b in zip(found, wanted):
+            torch.testing.assert_close(a, b)
+
+
 def test_text_model(tmp_path):
     layer = mala.nn.MalaAttention(16, 2, causal=True, rope="1d", gate=True).eval()
     x = torch.randn(2, 9, 16)

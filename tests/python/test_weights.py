@@ -7,6 +7,7 @@ import mala
 import pytest
 import torch
 from mala.models import read_weights
+from mala.models.weights import load_weights
 from safetensors.torch import save_file
 
 
@@ -21,15 +22,28 @@ def write(path, weights, form):
         save_file({name: value.contiguous() for name, value in weights.items()}, path)
     elif form == "released":  # as the training script of the authors saves
         torch.save({"model": weights, "epoch": 3, "args": argparse.Namespace(lr=1e-3)}, path)
+    elif form == "old":  # before torch 1.6
+        torch.save(weights, path, _use_new_zipfile_serialization=False)
     else:
-        torch.save({f"module.{name}": value for name, value in weights.items()}, path)
+        prefix = {"wrapped": "module.", "compiled": "module._orig_mod."}[form]
+        torch.save({prefix + name: value for name, value in weights.items()}, path)
 
 
-@pytest.mark.parametrize("form", ["safetensors", "released", "wrapped"])
+@pytest.mark.parametrize("form", ["safetensors", "released", "wrapped", "compiled", "old"])
 def test_loads(tmp_path, weights, form):
     write(tmp_path / "file", weights, form)
     loaded = mala.create_model("mavit_n", weights=tmp_path / "file").state_dict()
     assert all(torch.equal(loaded[name], value) for name, value in weights.items())
+
+
+def test_model_without_memory_gets_weights(tmp_path, weights):
+    write(tmp_path / "file", weights, "safetensors")
+    with torch.device("meta"):
+        model = mala.create_model("mavit_n")
+    with pytest.raises(ValueError, match="no memory for weights .device meta.; call"):
+        load_weights(model, tmp_path / "file")
+    load_weights(model.to_empty(device="cpu"), tmp_path / "file")
+    assert all(torch.equal(model.state_dict()[name], value) for name, value in weights.items())
 
 
 def test_other_shapes_are_named_and_nothing_is_loaded(tmp_path, weights):

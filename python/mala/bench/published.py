@@ -13,13 +13,13 @@ from mala.nn.rope import grid_table, rotate
 def attend(self: MalaAttention2d, image: Tensor) -> Tensor:
     """(B, C, H, W), as the formula is printed in the released code."""
     _, dim, rows, columns = image.shape
-    q, k, v, gate = self.qkvo(image).split(dim, 1)
+    q, k, v, gate = _project(self.qkvo, image).split(dim, 1)
     local = self.lepe(v)
     q, k, v = (x.unflatten(1, (self.heads, -1)).flatten(3).transpose(2, 3) for x in (q, k, v))
     table = grid_table(rows, columns, dim // self.heads, q)
     mixed = _softmax(q, k, v, table) if self.mixer == "softmax" else _mala(q, k, v, table)
     mixed = mixed.transpose(2, 3).reshape(image.shape)
-    return self.proj((mixed + local) * gate)
+    return _project(self.proj, (mixed + local) * gate)
 
 
 def _softmax(q: Tensor, k: Tensor, v: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
@@ -51,12 +51,17 @@ class PublishedBlock(nn.Module):
 
 
 def _norm(norm: ChannelNorm, image: Tensor) -> Tensor:
-    return norm(image.permute(0, 2, 3, 1).contiguous()).permute(0, 3, 1, 2).contiguous()
+    return norm.norm(image.permute(0, 2, 3, 1).contiguous()).permute(0, 3, 1, 2).contiguous()
+
+
+def _project(layer: nn.Conv2d, image: Tensor) -> Tensor:
+    """Not as the layer does it: the released code convolves."""
+    return F.conv2d(image, layer.weight, layer.bias)
 
 
 def _feed(ffn: ConvFfn, image: Tensor) -> Tensor:
-    hidden = F.gelu(ffn.fc1(image))
-    return ffn.fc2(hidden + ffn.dwconv(hidden))
+    hidden = F.gelu(_project(ffn.fc1, image))
+    return _project(ffn.fc2, hidden + ffn.dwconv(hidden))
 
 
 class PublishedMavit(nn.Module):

@@ -25,6 +25,21 @@ class MavitConfig:
     num_classes: int = 1000
     stem_stride: int = 4
 
+    def __post_init__(self) -> None:
+        stages = len(self.dims)
+        for name in ("depths", "heads", "mixers"):
+            if len(getattr(self, name)) != stages:
+                raise ValueError(f"{name} has {len(getattr(self, name))} entries and dims {stages}; "
+                                 "each stage needs one of both")
+        if len(self.layer_scales) < stages:
+            raise ValueError(f"layer_scales has {len(self.layer_scales)} entries for {stages} stages")
+        for name in ("num_classes", "projection", "stem_stride"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise TypeError(f"{name} is a {type(value).__name__}; it must be an int")
+        for mixer in self.mixers:
+            check_mixer(mixer)
+
 
 _CONFIGS = {
     "mavit_n": MavitConfig((64, 96, 128, 160), (2, 3, 3, 1), (2, 3, 4, 5), ("mala",) * 4,
@@ -50,7 +65,9 @@ def mavit_config(name: str) -> MavitConfig:
 
 def with_mixers(config: MavitConfig, mixers: Mixers) -> MavitConfig:
     """The same model with other mixers, one for all stages or one for each."""
-    words = mixers.split(",") if isinstance(mixers, str) else list(mixers)
+    words = mixers.split(",") if isinstance(mixers, str) else mixers
+    if not isinstance(words, Sequence) or not all(isinstance(word, str) for word in words):
+        raise TypeError(f"mixers is {mixers!r}; it must be a word, or a list of words")
     words = [check_mixer(word.strip()) for word in words]
     stages = len(config.dims)
     if len(words) not in (1, stages):

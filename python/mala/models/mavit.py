@@ -122,7 +122,10 @@ class Mavit(nn.Module):
     def _stage_indices(self, indices: Union[None, int, list[int]]) -> list[int]:
         count = len(self.layers)
         if indices is None or isinstance(indices, int):
-            indices = list(range(count))[-(count if indices is None else indices):]
+            last = count if indices is None else indices
+            if not 1 <= last <= count:
+                raise ValueError(f"the last {last} stages; there are {count}")
+            indices = list(range(count))[-last:]
         wrong = [i for i in indices if not -count <= i < count]
         if wrong or not indices:
             raise ValueError(f"stages {indices}; there are {count}, numbered from 0")

@@ -9,9 +9,13 @@ from typing import Any, Union
 import torch
 from torch import Tensor, nn
 
+from mala.nn.rope import grid_angles
+
 # Under which of these a checkpoint keeps its weights; the first that is there counts.
 _HOLDERS = ("state_dict", "model", "model_state_dict", "model_ema", "state_dict_ema")
-_PREFIX = "module."
+_PREFIXES = ("module.", "_orig_mod.")  # of models that were wrapped for several GPUs, or compiled
+# torch.save before 1.6: a pickle of protocol 2 that begins with a long of ten bytes.
+_OLD_CHECKPOINTS = (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 ",)
 _NAMED = 3  # how many names an error lists of each kind
 
 
@@ -21,14 +25,15 @@ def read_weights(path: Union[str, os.PathLike]) -> dict[str, Tensor]:
     if not path.is_file():
         raise FileNotFoundError(f"{path} is no file; give a .safetensors or .pth of weights")
     with open(path, "rb") as file:
-        is_checkpoint = file.read(4) == b"PK\x03\x04"
+        head = file.read(10)
+    is_checkpoint = head.startswith(b"PK\x03\x04") or head in _OLD_CHECKPOINTS
     held = _read_checkpoint(path) if is_checkpoint else _read_safetensors(path)
     weights = _find_weights(held)
     if not weights:
         raise ValueError(f"{path} holds no arrays by name; its weights must be at the top or under "
                          f"{', '.join(_HOLDERS)}")
-    if all(name.startswith(_PREFIX) for name in weights):
-        weights = {name[len(_PREFIX):]: value for name, value in weights.items()}
+    while prefix := next((p for p in _PREFIXES if all(n.startswith(p) for n in weights)), None):
+        weights = {name.removeprefix(prefix): value for name, value in weights.items()}
     return weights
 
 
@@ -68,16 +73,22 @@ def load_weights(model: nn.Module, path: Union[str, os.PathLike]) -> None:
     are missing, unexpected or of another shape."""
     found, wanted = read_weights(path), model.state_dict()
     for name in [name for name in wanted if name.endswith("RoPE.angle")]:
-        given = found.setdefault(name, wanted[name])  # constants: a file may leave them out
-        if given.shape == wanted[name].shape and not torch.allclose(
-                given.float(), wanted[name].cpu().float(), rtol=1e-2, atol=1e-6):
+        # Constants: a file may leave them out, and a model may have been made without memory.
+        with torch.device("cpu"):
+            angles = grid_angles(2 * wanted[name].numel()).float().repeat_interleave(2)
+        given = found.setdefault(name, angles)
+        if given.shape == angles.shape and not torch.allclose(
+                given.float(), angles, rtol=1e-2, atol=1e-6):
             raise ValueError(f"{path}: {name} has other angles than this model turns by; "
                              "they are constants and cannot be loaded")
     for name in [name for name in wanted if name.endswith("num_batches_tracked")]:
-        found.setdefault(name, wanted[name])
+        found.setdefault(name, torch.zeros_like(wanted[name], device="cpu"))
     difference = _describe_difference(found, wanted)
     if difference:
         raise ValueError(f"{path} does not fit the model: {difference}")
+    if any(value.is_meta for value in wanted.values()):
+        raise ValueError("the model has no memory for weights (device meta); call "
+                         "model.to_empty(device=...) first")
     model.load_state_dict(found)
 
 

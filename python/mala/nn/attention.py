@@ -5,7 +5,7 @@ from typing import Optional
 from torch import Tensor, nn
 
 import mala
-from mala._arguments import Offsets, Rope
+from mala._arguments import Offsets, Rope, rope_options
 from mala._operators import AttentionState
 from mala.nn.mixers import check_heads
 
@@ -32,12 +32,25 @@ class MalaAttention(nn.Module):
         kv_heads = heads if kv_heads is None else kv_heads
         if kv_heads < 1 or heads % kv_heads:
             raise ValueError(f"{kv_heads} kv_heads for {heads} heads; kv_heads must divide heads")
-        self.heads, self.kv_heads, self.causal, self.rope = heads, kv_heads, causal, rope
+        self.heads, self.kv_heads, self.causal = heads, kv_heads, causal
+        self._keep_rope(rope)
         self.options = {"rule": rule, "feature": feature, "norm": norm}
         kv_dim = dim // heads * kv_heads
         self.sizes = [dim, kv_dim, kv_dim] + [dim] * gate
         self.qkv = nn.Linear(dim, sum(self.sizes), bias=bias)
         self.proj = nn.Linear(dim, dim, bias=bias)
+
+    def _keep_rope(self, rope: Rope) -> None:
+        """Tables go where the layer goes, but are no weights of it."""
+        options = rope_options(rope)
+        self.rope_words = rope if "rope_table" not in options else None
+        for name, table in zip(("rope_cos", "rope_sin"), options.get("rope_table", (None, None))):
+            self.register_buffer(name, table, persistent=False)
+
+    @property
+    def rope(self) -> Rope:
+        """As it was given."""
+        return self.rope_words if self.rope_cos is None else (self.rope_cos, self.rope_sin)
 
     def forward(self, x: Tensor, *, key_lengths: Optional[Tensor] = None,
                 cu_seqlens: Offsets = None) -> Tensor:
@@ -79,4 +92,7 @@ class MalaAttention(nn.Module):
         return self.proj(out.transpose(1, 2).flatten(2))
 
     def extra_repr(self) -> str:
-        return f"heads={self.heads}, kv_heads={self.kv_heads}, causal={self.causal}"
+        words = [f"{name}={value}" for name, value in self.options.items() if value is not None]
+        rope = "tables" if self.rope_cos is not None else self.rope_words
+        return ", ".join([f"heads={self.heads}, kv_heads={self.kv_heads}, causal={self.causal}",
+                          f"rope={rope}", *words])

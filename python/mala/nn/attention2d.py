@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from mala.nn.mixers import check_heads, check_mixer, mix
-from mala.nn.pixels import convolve_pixelwise, depthwise, to_image, to_pixels
+from mala.nn.pixels import Pointwise, check_image, depthwise, to_image, to_pixels
 
 
 class MalaAttention2d(nn.Module):
@@ -25,29 +25,24 @@ class MalaAttention2d(nn.Module):
         super().__init__()
         check_heads(dim, heads)
         self.heads, self.mixer, self.has_gate = heads, check_mixer(mixer), gate
-        self.qkvo = nn.Conv2d(dim, (4 if gate else 3) * dim, 1)
+        self.qkvo = Pointwise(dim, (4 if gate else 3) * dim)
         self.lepe = depthwise(dim, 5) if local else None
-        self.proj = nn.Conv2d(dim, dim, 1)
+        self.proj = Pointwise(dim, dim)
 
     def forward(self, image: Tensor) -> Tensor:
-        return to_image(self.mix_pixels(to_pixels(image)))
-
-    def mix_pixels(self, pixels: Tensor) -> Tensor:
-        """(B, H, W, C) -> (B, H, W, C)"""
-        _, rows, columns, dim = pixels.shape
-        parts = convolve_pixelwise(self.qkvo, pixels).split(dim, -1)
-        local = None
-        if self.lepe is not None:
-            local = self._heads(to_pixels(self.lepe(to_image(parts[2]))))
+        """(B, C, H, W) -> (B, C, H, W)"""
+        check_image(image, self.proj.in_channels)
+        _, dim, rows, columns = image.shape
+        parts = self.qkvo(image).split(dim, 1)
+        local = None if self.lepe is None else self._heads(self.lepe(parts[2]))
         q, k, v = (self._heads(part) for part in parts[:3])
         gate = self._heads(parts[3]) if self.has_gate else None
         out = mix(self.mixer, q, k, v, grid=(rows, columns), local=local, gate=gate)
-        out = out.transpose(1, 2).flatten(2).unflatten(1, (rows, columns))
-        return convolve_pixelwise(self.proj, out)
+        return self.proj(to_image(out.transpose(1, 2).flatten(2).unflatten(1, (rows, columns))))
 
-    def _heads(self, pixels: Tensor) -> Tensor:
-        """(B, H, W, C) -> (B, heads, H * W, C / heads)"""
-        return pixels.flatten(1, 2).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+    def _heads(self, image: Tensor) -> Tensor:
+        """(B, C, H, W) -> (B, heads, H * W, C / heads)"""
+        return to_pixels(image).flatten(1, 2).unflatten(-1, (self.heads, -1)).transpose(1, 2)
 
     def extra_repr(self) -> str:
         return f"heads={self.heads}, mixer={self.mixer}"

@@ -5,32 +5,32 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from mala.nn.attention2d import MalaAttention2d
-from mala.nn.pixels import convolve_pixelwise, depthwise, drop_path, to_image, to_pixels
+from mala.nn.pixels import Pointwise, depthwise, drop_path, to_image, to_pixels
 
 
 class ChannelNorm(nn.Module):
-    """A layer norm over channels, one name deeper, as checkpoints have it."""
+    """A layer norm over the channels of (B, C, H, W), one name deeper, as checkpoints have it."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(dim, eps=1e-6)
 
-    def forward(self, pixels: Tensor) -> Tensor:
-        return self.norm(pixels)
+    def forward(self, image: Tensor) -> Tensor:
+        return to_image(self.norm(to_pixels(image)))
 
 
 class ConvFfn(nn.Module):
-    """Feed-forward with a depthwise 3x3 between its projections: (B, H, W, C) -> (B, H, W, C)."""
+    """Feed-forward with a depthwise 3x3 between its projections: (B, C, H, W) -> (B, C, H, W)."""
 
     def __init__(self, dim: int, hidden: int) -> None:
         super().__init__()
-        self.fc1 = nn.Conv2d(dim, hidden, 1)
-        self.fc2 = nn.Conv2d(hidden, dim, 1)
+        self.fc1 = Pointwise(dim, hidden)
+        self.fc2 = Pointwise(hidden, dim)
         self.dwconv = depthwise(hidden, 3)
 
-    def forward(self, pixels: Tensor) -> Tensor:
-        hidden = F.gelu(convolve_pixelwise(self.fc1, pixels))
-        return convolve_pixelwise(self.fc2, hidden + to_pixels(self.dwconv(to_image(hidden))))
+    def forward(self, image: Tensor) -> Tensor:
+        hidden = F.gelu(self.fc1(image))
+        return self.fc2(hidden + self.dwconv(hidden))
 
 
 class Block(nn.Module):
@@ -58,9 +58,9 @@ class Block(nn.Module):
         self.gamma_2 = nn.Parameter(torch.full((1, dim, 1, 1), layer_scale))
 
     def forward(self, image: Tensor) -> Tensor:
-        x = to_pixels(image + self.pos(image))
-        x = self._add(x, self.gamma_1, self.attn.mix_pixels(self.norm1(x)))
-        return to_image(self._add(x, self.gamma_2, self.ffn(self.norm2(x))))
+        x = image + self.pos(image)
+        x = self._add(x, self.gamma_1, self.attn(self.norm1(x)))
+        return self._add(x, self.gamma_2, self.ffn(self.norm2(x)))
 
     def _add(self, x: Tensor, gamma: Tensor, branch: Tensor) -> Tensor:
-        return x + drop_path(gamma.flatten() * branch, self.drop_path, self.training)
+        return x + drop_path(gamma * branch, self.drop_path, self.training)

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from mala.nn.pixels import check_image
+
 
 def _conv3x3(into: int, out: int, stride: int) -> nn.Conv2d:
     return nn.Conv2d(into, out, 3, stride, padding=1)
@@ -30,9 +32,7 @@ class PatchEmbed(nn.Module):
         self.proj = nn.Sequential(*layers[:-1])
 
     def forward(self, images: Tensor) -> Tensor:
-        if images.dim() != 4 or images.shape[1] != self.in_chans:
-            raise ValueError(f"images of shape {tuple(images.shape)}; "
-                             f"needs (batch, {self.in_chans}, height, width)")
+        check_image(images, self.in_chans)
         # The only change of layout in a model.
         return self.proj(images.contiguous(memory_format=torch.channels_last))
 

@@ -1,5 +1,6 @@
 """Images (B, C, H, W) whose channels lie innermost in memory, and what works on them so."""
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -14,9 +15,22 @@ def to_image(pixels: Tensor) -> Tensor:
     return pixels.permute(0, 3, 1, 2)
 
 
-def convolve_pixelwise(conv: nn.Conv2d, pixels: Tensor) -> Tensor:
-    """A 1x1 convolution of (B, H, W, C), as the matrix product that it is."""
-    return F.linear(pixels, conv.weight.flatten(1), conv.bias)
+def check_image(image: Tensor, channels: int) -> None:
+    if not isinstance(image, Tensor):
+        raise TypeError(f"the image is a {type(image).__name__}; it must be a torch.Tensor")
+    if image.dim() != 4 or image.shape[1] != channels:
+        raise ValueError(f"images of shape {tuple(image.shape)}; "
+                         f"needs (batch, {channels}, height, width)")
+
+
+class Pointwise(nn.Conv2d):
+    """A 1x1 convolution, (B, into, H, W) -> (B, out, H, W), as the matrix product that it is."""
+
+    def __init__(self, into: int, out: int) -> None:
+        super().__init__(into, out, 1)
+
+    def forward(self, image: Tensor) -> Tensor:
+        return to_image(F.linear(to_pixels(image), self.weight.flatten(1), self.bias))
 
 
 def depthwise(dim: int, size: int) -> nn.Conv2d:
@@ -29,4 +43,6 @@ def drop_path(branch: Tensor, probability: float, training: bool) -> Tensor:
         return branch
     kept = 1 - probability
     shape = (branch.shape[0],) + (1,) * (branch.dim() - 1)
-    return branch * branch.new_empty(shape).bernoulli_(kept).div_(kept)
+    wide = torch.promote_types(branch.dtype, torch.float32)  # a narrow type would round 1 / kept
+    factors = branch.new_empty(shape, dtype=wide).bernoulli_(kept).div_(kept)
+    return (branch * factors).to(branch.dtype)
