@@ -4,9 +4,9 @@
     MALA_OPS_LIBRARY=build/dev/lib/libmala_ops.so bench/ops_overhead.py [--device cuda] [--csv FILE]
 
 Beside it, in the same run: the operator that it calls, from Python and from C++ (a loop in
-TorchScript's interpreter), torch's softmax attention, and one addition, the least that any operator
-costs. On the CPU a call returns when its work is done, so there the times hold that work too; the
-first shape has next to none.
+TorchScript's interpreter; `block` as MAViT's blocks call it), torch's softmax attention, and one
+addition, the least that any operator costs. On the CPU a call returns when its work is done, so there
+the times hold that work too; the first shape has next to none.
 """
 
 import argparse
@@ -28,12 +28,17 @@ SHAPES = [(1, 1, 8, 8), (1, 1, 64, 64), (1, 2, 1024, 64), (16, 2, 256, 64)]  # B
 COLUMNS = ["name", "pass", "batch", "heads", "tokens", "dim", "dtype", "device", "microseconds"]
 
 
+def grid_of(q):
+    return q.shape[2] // 4, 4
+
+
 def contenders():
     """What is called with three tensors."""
     attention = torch.ops.mala.attention
     return {
         "python": mala.attention,
         "python_rope": lambda q, k, v: mala.attention(q, k, v, rope="1d"),
+        "python_block": lambda q, k, v: mala.attention(q, k, v, rope=grid_of(q), local=q, gate=v),
         "mala": attention,
         "mala_rope": lambda q, k, v: attention(q, k, v, rope="1d"),
         "sdpa": scaled_dot_product_attention,
@@ -59,6 +64,13 @@ def passes(function, shape, device):
 def call_often(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, times: int) -> torch.Tensor:
     for _ in range(times):
         q = torch.ops.mala.attention(q, k, v)  # each needs the last: none can be left out
+    return q
+
+
+@torch.jit.script
+def call_block_often(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, times: int) -> torch.Tensor:
+    for _ in range(times):
+        q = torch.ops.mala.attention(q, k, v, local=q, gate=v, rope="2d", grid_width=[4, 4])
     return q
 
 
@@ -91,9 +103,10 @@ def microseconds_of(call_all, device, calls, rounds):
 def measure(device, calls, rounds):
     for shape in SHAPES:
         q, k, v = (torch.randn(shape, device=device, dtype=torch.bfloat16) for _ in range(3))
-        with torch.no_grad():
-            cost = microseconds_of(lambda: call_often(q, k, v, calls), device, calls, rounds)
-        yield ["c++", "inference", *shape, "bfloat16", device, f"{cost:.2f}"]
+        for name, loop in (("c++", call_often), ("c++_block", call_block_often)):
+            with torch.no_grad():
+                cost = microseconds_of(lambda: loop(q, k, v, calls), device, calls, rounds)
+            yield [name, "inference", *shape, "bfloat16", device, f"{cost:.2f}"]
         for name, function in contenders().items():
             for kind, mode, call in passes(function, shape, device):
                 with mode:

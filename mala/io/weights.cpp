@@ -5,6 +5,17 @@
 #include <limits>
 
 namespace mala::io {
+namespace {
+
+// What models put before all names that were wrapped for several GPUs, or compiled.
+size_t wrapper_of(std::string_view name) {
+  for (const std::string_view prefix : {"module.", "_orig_mod."}) {
+    if (name.starts_with(prefix)) return prefix.size();
+  }
+  return 0;
+}
+
+}  // namespace
 
 const Array* Weights::find(std::string_view name) const {
   const auto before = [](const Array& array, std::string_view wanted) {
@@ -47,13 +58,17 @@ void check_name(std::string_view name, const Source& source) {
 }
 
 void strip_module_prefix(Weights& weights) {
-  constexpr std::string_view kPrefix = "module.";
-  size_t shared = weights.arrays.empty() ? 0 : std::string::npos;
+  if (weights.arrays.empty()) return;
+  const std::string first = weights.arrays.front().name;
+  size_t common = first.size();
   for (const Array& array : weights.arrays) {
-    std::string_view rest = array.name;
-    while (rest.starts_with(kPrefix)) rest.remove_prefix(kPrefix.size());
-    shared = std::min(shared, array.name.size() - rest.size());
+    const auto ends =
+        std::mismatch(first.begin(), first.end(), array.name.begin(), array.name.end());
+    common = std::min(common, static_cast<size_t>(ends.first - first.begin()));
   }
+  std::string_view rest = std::string_view(first).substr(0, common);
+  while (const size_t size = wrapper_of(rest)) rest.remove_prefix(size);
+  const size_t shared = common - rest.size();
   for (Array& array : weights.arrays) array.name.erase(0, shared);
 }
 

@@ -5,7 +5,7 @@ models are imported when they are first asked for, so that `import mala` costs l
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mala import _library, _timm_hook
 
@@ -17,6 +17,11 @@ from mala._operators import (  # noqa: E402  the operators exist once the librar
     attention_chunk,
     attention_step,
 )
+
+if TYPE_CHECKING:
+    from mala.distributed import sharded_attention
+    from mala.models import create_model, list_models
+    from mala.onnx import export_onnx
 
 # Names that bring more than the operator: where each is, imported on first use.
 _LATER = {

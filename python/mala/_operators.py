@@ -9,6 +9,7 @@ from typing import NamedTuple, Optional
 import torch
 from torch import Tensor
 
+from mala import _functional
 from mala._arguments import (
     Offsets,
     Rope,
@@ -21,6 +22,9 @@ from mala._arguments import (
     without_nothing,
 )
 
+# What need not be said: the dispatcher takes microseconds to read arguments.
+_USUAL = ("mala", "elu1", 1e-6, False, True)
+_has_transforms = torch._C._are_functorch_transforms_active
 _attention = torch.ops.mala.attention.default
 _chunk = torch.ops.mala.attention_chunk.default
 _step = torch.ops.mala.attention_step.default
@@ -87,11 +91,17 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, rule: str = "mala", feature: s
             check_grid(rope, q=q.shape[2], k=k.shape[2])
     if cu_seqlens is not None:
         options.update(offset_options(cu_seqlens))
+    if (rule, feature, eps, causal, key_mean) != _USUAL:
+        options.update(rule=rule, feature=feature, eps=eps, causal=causal, key_mean=key_mean)
     if norm is not None or key_lengths is not None or scale is not None:
         options.update(without_nothing({"norm": norm, "key_lengths": key_lengths, "scale": scale}))
+    if local is not None or gate is not None:
+        options.update(local=local, gate=gate)
+    call = _attention
+    if not torch.compiler.is_compiling() and _has_transforms():
+        call = _functional.attention
     try:
-        return _attention(q, k, v, local=local, gate=gate, rule=rule, feature=feature, eps=eps,
-                          causal=causal, key_mean=key_mean, **options)
+        return call(q, k, v, **options)
     except RuntimeError as error:
         raise_naturally(error)
 

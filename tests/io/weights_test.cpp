@@ -75,6 +75,12 @@ TEST(Weights, StripsThePrefixThatAllShare) {
   Weights unequal = named({"module.module.", "module.module.module.b"});
   strip_module_prefix(unequal);
   EXPECT_EQ(names_in(unequal), (std::vector<std::string>{"", "module.b"}));
+  Weights compiled = named({"module._orig_mod.a", "module._orig_mod.ab"});
+  strip_module_prefix(compiled);
+  EXPECT_EQ(names_in(compiled), (std::vector<std::string>{"a", "ab"}));
+  Weights mixed = named({"_orig_mod.module.a", "_orig_mod.model.b"});
+  strip_module_prefix(mixed);
+  EXPECT_EQ(names_in(mixed), (std::vector<std::string>{"module.a", "model.b"}));
 }
 
 // One step for each prefix would move the rest of the name each time.

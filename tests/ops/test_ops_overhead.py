@@ -24,9 +24,9 @@ def test_table_has_every_contender_in_every_pass(tmp_path):
     lines = table.read_text().splitlines()
     assert "commit: abc1234" in lines[0] and lines == result.stdout.splitlines()
     rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
-    names = ("python", "python_rope", "mala", "mala_rope", "sdpa", "add")
+    names = ("python", "python_rope", "python_block", "mala", "mala_rope", "sdpa", "add")
     kinds = ("inference", "forward", "forward_backward")
-    wanted = {(n, k) for n in names for k in kinds} | {("c++", "inference")}
+    wanted = {(n, k) for n in names for k in kinds} | {("c++", "inference"), ("c++_block", "inference")}
     assert {(row["name"], row["pass"]) for row in rows} == wanted
     assert all(float(row["microseconds"]) > 0 for row in rows)
 

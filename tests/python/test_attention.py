@@ -130,6 +130,29 @@ def test_gradients_walk_back_through_chunks_until_detached():
     assert torch.autograd.grad(out.sum(), k)[0][:, :, :7].abs().max() == 0
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("causal", [False, True])
+def test_torch_func(causal):
+    inputs = [torch.rand(2, heads, 6, 8, dtype=torch.double) for heads in (4, 2, 2, 4, 4)]
+
+    def call(q, k, v, local, gate):
+        return mala.attention(q, k, v, local=local, gate=gate, rope="1d", causal=causal)
+
+    leaves = [x.clone().requires_grad_() for x in inputs]
+    wanted = torch.autograd.grad(call(*leaves).sin().sum(), leaves)
+    everything = tuple(range(5))
+    found = torch.func.grad(lambda *x: call(*x).sin().sum(), everything)(*inputs)
+    torch.testing.assert_close(found, wanted)
+    one = torch.func.grad(lambda *x: call(*(y[None] for y in x)).sin().sum(), everything)
+    torch.testing.assert_close(torch.func.vmap(one)(*inputs), wanted)  # gradients of each example
+    out, pull = torch.func.vjp(call, *inputs)
+    torch.testing.assert_close(pull(out.cos()), wanted)
+    slopes = torch.func.jacrev(lambda v: call(*inputs[:2], v, *inputs[3:]))(inputs[2])
+    torch.testing.assert_close(torch.tensordot(out.cos(), slopes, 4), wanted[2])
+    with pytest.raises(RuntimeError, match="only first derivatives"):
+        torch.func.jacrev(torch.func.grad(lambda q: call(q, *inputs[1:]).sum()))(inputs[0])
+
+
 def test_autocast_and_vmap():
     q, k, v = tokens()
     with torch.autocast("cpu", torch.bfloat16):

@@ -1,5 +1,6 @@
 """The notebook, the recipes of docs/python.md and python -m mala.bench, run as they stand."""
 
+import itertools
 import json
 import re
 import subprocess
@@ -58,6 +59,34 @@ def test_bench_of_the_operator():
         assert len(times) == 4 and all(float(time) > 0 for time in times)
 
 
-def test_bench_says_what_is_wrong():
-    result = bench("--models", "--sizes", "64")
-    assert result.returncode == 2 and "give batch x height x width" in result.stderr
+def test_bench_of_models(monkeypatch, capsys):
+    pytest.importorskip("timm", reason="timm is not installed")
+    from mala.bench import __main__, models
+
+    monkeypatch.setattr(torch, "compile", lambda model, **_: model)  # it takes minutes
+    monkeypatch.setattr(models, "OTHERS", ("convnext_atto",))
+    monkeypatch.setattr(sys, "argv", ["bench", "--models", "--model", "mavit_n", "--device", "cpu", "--sizes",
+                                      "2x32x32", "1x64x32", "--seconds", "0.01", "--dtype", "bfloat16"])
+    __main__.main()
+    title, head, *rows = capsys.readouterr().out.splitlines()
+    assert "bfloat16 on cpu" in title and head.split() == ["eager", "compile"] and len(rows) == 6
+    names = ("mavit_n", "published structure", "convnext_atto")
+    for row, (size, name) in zip(rows, itertools.product(("2 x 32 x 32", "1 x 64 x 32"), names)):
+        times = row.removeprefix(f"{name}, {size}").split()
+        assert len(times) == 2 and all(float(time) > 0 for time in times)
+
+
+@pytest.mark.parametrize("arguments, text", [
+    (["--models", "--sizes", "64"], "give batch x height x width"),
+    (["--tokens", "0"], "'0' is no number from 1 on"),
+    (["--dim", "12"], "a multiple of 8 up to 256"),
+    (["--device", "foo"], "'foo' is no device"),
+    (["--models", "--model", "mavit_x"], "invalid choice: 'mavit_x'"),
+])
+def test_bench_says_what_is_wrong(arguments, text, monkeypatch, capsys):
+    from mala.bench import __main__
+
+    monkeypatch.setattr(sys, "argv", ["bench", *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        __main__.main()
+    assert stopped.value.code == 2 and text in capsys.readouterr().err

@@ -102,6 +102,20 @@ def test_heads_features_and_stages():
         model(images[0])
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_gradients_of_each_picture():
+    model = mala.create_model("mavit_n").eval()
+    weights, images = dict(model.named_parameters()), torch.randn(2, 3, 32, 32)
+
+    def loss(weights, image):
+        return torch.func.functional_call(model, weights, (image[None],)).square().sum()
+
+    each = torch.func.vmap(torch.func.grad(loss), (None, 0))(weights, images)
+    model(images).square().sum().backward()
+    for name, weight in model.named_parameters():
+        torch.testing.assert_close(each[name].sum(0), weight.grad, rtol=1e-3, atol=1e-4)
+
+
 def test_drop_path_leaves_out_whole_branches():
     block = mala.nn.Block(8, 1, 16, drop_path=0.5).train()
     x = torch.randn(64, 8, 2, 2)

@@ -48,7 +48,10 @@ def compare(models: dict[str, nn.Module], images: torch.Tensor) -> None:
 def _of_timm(size: tuple[int, int], arguments: Any) -> dict[str, nn.Module]:
     if not arguments.others:
         return {}
-    import timm
+    try:
+        import timm
+    except ImportError as error:
+        raise SystemExit("timm's models need timm; pip install timm, or pass --no-others") from error
 
     models = {}
     for name in OTHERS:

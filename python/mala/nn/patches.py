@@ -1,9 +1,8 @@
 """From pictures to the pixels of the first stage, and from stage to stage."""
 
-import torch
 from torch import Tensor, nn
 
-from mala.nn.pixels import check_image
+from mala.nn.pixels import check_image, to_image, to_pixels
 
 
 def _conv3x3(into: int, out: int, stride: int) -> nn.Conv2d:
@@ -33,8 +32,8 @@ class PatchEmbed(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         check_image(images, self.in_chans)
-        # The only change of layout in a model.
-        return self.proj(images.contiguous(memory_format=torch.channels_last))
+        # The only change of layout in a model, to channels last, in words that torch.func knows.
+        return self.proj(to_image(to_pixels(images).contiguous()))
 
 
 class Downsample(nn.Module):
