@@ -47,7 +47,7 @@ class GpuCheckTest(unittest.TestCase):
         result = self.run_check("build")
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         steps = ["devices_test", "cuda_attention_test", "cuda_attention_op_test", "ops_python",
-                 "memcheck", "racecheck", "initcheck", "synccheck", "memcheck_ops",
+                 "package", "memcheck", "racecheck", "initcheck", "synccheck", "memcheck_ops",
                  "gpu_attention", "gpu_overhead"]
         for step in steps:
             self.assertIn(f"{step}: good", result.stdout)
