@@ -19,6 +19,7 @@
 #include "bench/support/tensors.h"
 #include "mala/core/error.h"
 #include "mala/core/text_table.h"
+#include "mala/models/layout.h"
 #include "mala/models/vision/macs.h"
 #include "mala/models/vision/mavit_inference.h"
 
@@ -83,7 +84,7 @@ std::vector<Implementation> implementations(const ModelCase& c) {
       {"mala", c.on_gpu ? captured(run_ours) : std::function<Tensor()>(run_ours)}};
   if (was_published(c.config)) {
     if (c.on_gpu) {  // what makes eager torch fastest there
-      nn::lay_channels_last(*model);
+      models::lay_channels_last(*model);
       images = images.contiguous(at::MemoryFormat::ChannelsLast);
     }
     auto published = std::make_shared<PublishedMavit>(model);

@@ -20,12 +20,4 @@ Tensor project_scaled(const Conv2d& conv, const Tensor& pixels, const Tensor& sc
   return torch::linear(pixels, weight, scale * conv->bias);
 }
 
-void lay_channels_last(torch::nn::Module& model) {
-  const torch::NoGradGuard no_gradients;
-  for (Tensor& parameter : model.parameters()) {
-    if (parameter.dim() != 4) continue;
-    parameter.set_data(parameter.contiguous(torch::MemoryFormat::ChannelsLast));
-  }
-}
-
 }  // namespace mala::nn

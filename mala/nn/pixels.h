@@ -38,7 +38,4 @@ Tensor project_scaled(const torch::nn::Conv2d& conv, const Tensor& pixels, const
 torch::nn::Conv2d depthwise(int64_t channels, int64_t kernel);
 torch::nn::Conv2d pointwise(int64_t from, int64_t to);
 
-// Lays the weights of all convolutions out as these images are.
-void lay_channels_last(torch::nn::Module& model);
-
 }  // namespace mala::nn

@@ -6,7 +6,7 @@
 #include <torch/utils.h>
 
 #include "mala/core/error.h"
-#include "mala/nn/pixels.h"
+#include "mala/models/layout.h"
 
 namespace mala::train {
 namespace {
@@ -18,7 +18,7 @@ AdamW make_optimizer(tasks::TrainingTask& task, const TrainConfig& config, torch
   torch::nn::Module& model = task.model();
   freeze(model, options.freeze);
   model.to(device);
-  if (options.channels_last) nn::lay_channels_last(model);
+  if (options.channels_last) models::lay_channels_last(model);
   prepare_activations(task, options);
   return {group_parameters(task, model, options), options, device};
 }

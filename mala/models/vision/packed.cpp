@@ -83,11 +83,10 @@ Tensor PackedLinear::apply_add(const Tensor& x, const Tensor& bias, const Tensor
 }
 
 PackedConv::PackedConv(const Tensor& weight, const ConvShape& shape)
-    : weight_(
-          call(operators().pack_conv,
-               {weight.detach().contiguous(torch::MemoryFormat::ChannelsLast),
-                both(shape.padding()), both(shape.stride), both(1), shape.groups,
-                likely_input(weight, shape)})),
+    : weight_(call(
+          operators().pack_conv,
+          {weight.detach().contiguous(torch::MemoryFormat::ChannelsLast), both(shape.padding()),
+           both(shape.stride), both(1), shape.groups, likely_input(weight, shape)})),
       shape_(shape) {}
 
 Tensor PackedConv::apply_with(const char* activation, const Tensor& image,
