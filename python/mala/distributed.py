@@ -41,7 +41,8 @@ class _SumStates(torch.autograd.Function):
 
 
 def sharded_attention(q: Tensor, k: Tensor, v: Tensor, *, group: Any = None,
-                      offset: Union[None, int, tuple[int, int]] = None, rule: str = "mala", feature: str = "elu1",
+                      offset: Union[None, int, tuple[int, int]] = None, rule: str = "mala",
+                      feature: str = "elu1",
                       rope: Rope = None, scale: Optional[float] = None, eps: float = 1e-6,
                       norm: Optional[str] = None, key_mean: bool = True,
                       key_lengths: Optional[Tensor] = None, cu_seqlens: Offsets = None,

@@ -38,13 +38,15 @@ def device_of(text: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m mala.bench", description=__doc__)
     parser.add_argument("--models", action="store_true", help="time models in place of the operator")
-    parser.add_argument("--device", type=device_of, default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--device", type=device_of,
+                        default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--seconds", type=float, default=1.0, help="for each measurement")
     parser.add_argument("--tokens", type=count, nargs="+", default=[784, 3136, 12544])
     parser.add_argument("--batch", type=count, default=1)
     parser.add_argument("--heads", type=count, default=2)
     parser.add_argument("--dim", type=head_size, default=64)
-    parser.add_argument("--model", choices=mala.list_models(), default="mavit_t", help="which of ours, with --models")
+    parser.add_argument("--model", choices=mala.list_models(), default="mavit_t",
+                        help="which of ours, with --models")
     parser.add_argument("--sizes", type=size, nargs="+", help="of pictures, as 64x224x224")
     parser.add_argument("--others", action=argparse.BooleanOptionalAction, default=True,
                         help="models of timm beside ours")
