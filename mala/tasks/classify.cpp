@@ -82,7 +82,13 @@ at::Tensor Classifier::probabilities(const data::ImageBatch& batch) const {
   auto* pixels = const_cast<float*>(batch.pixels.data());
   const at::Tensor images = torch::from_blob(pixels, {batch.count, batch.size, batch.size, 3});
   const at::Tensor placed = images.to(placement_.device, placement_.dtype).permute({0, 3, 1, 2});
-  return torch::softmax(forward_(placed).to(torch::kFloat), 1).cpu();
+  at::Tensor found = torch::softmax(forward_(placed).to(torch::kFloat), 1).cpu();
+  const auto wrong = torch::isnan(found).any(1).sum().item<int64_t>();
+  check(
+      wrong == 0, "classify", "the model gives no number for ", wrong, " of ", batch.count,
+      " pictures; its weights may hold NaN or infinity: take the file again, or, if they are right,"
+      " try float32");
+  return found;
 }
 
 std::vector<std::vector<Prediction>> best_of(const at::Tensor& probabilities, int64_t count) {

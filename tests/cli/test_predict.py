@@ -146,6 +146,15 @@ def test_weights_that_do_not_fit(tmp_path, folder, weights):
     assert "none.pth" in run.err and "No such file" in run.err
 
 
+def test_weights_that_are_no_numbers(tmp_path, folder, weights):
+    arrays = safetensors.torch.load_file(weights)
+    arrays["layers.0.blocks.0.norm1.norm.weight"][3] = float("nan")
+    broken = tmp_path / "broken.safetensors"
+    safetensors.torch.save_file(arrays, broken, {"mala.image_size": "32"})
+    run = mala("predict", folder, "--weights", broken, "--json", code=1)
+    assert run.out == "" and "the model gives no number for 3 of 3 pictures" in run.err
+
+
 def test_cards_that_lie(tmp_path, folder):
     lies = {"mala.labels": '["one"]', "mala.image_size": "1e300", "mala.mean": "[1,2]"}
     paths = [tmp_path / f"{key}.safetensors" for key in lies]
