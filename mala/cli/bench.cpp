@@ -18,9 +18,10 @@ using torch::Tensor;
 
 constexpr const char* kBenchMore = R"(
 Times the model's answer to made-up pictures, folded as `mala predict` uses it, and the operator beside
-torch's softmax attention (SDPA) at the tokens of the model's first stage. Both take turns; the median
-counts. Weights do not change the time, so none are needed. For comparisons with the published code see
-bench/ in the source tree.
+torch's softmax attention (SDPA) at the tokens that MAViT-T's first stage has for such pictures (of 224
+pixels where no --size is given), one head of 64. Both take turns; the median counts. Weights do not
+change the time, so none are needed. For comparisons with the published code see bench/ in the source
+tree.
 
 Examples:
   mala bench

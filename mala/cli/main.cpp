@@ -47,6 +47,9 @@ std::string describe_unknown(const CLI::App& app) {
   }
   word = word.substr(0, word.find('='));
   const bool is_option = word.starts_with('-');
+  if (!is_option && app.get_parent()) {
+    return str(in_quotes(word), " is one word too many for mala ", app.get_name());
+  }
   const std::string place = app.get_parent() ? " of mala " + app.get_name() : "";
   return str(in_quotes(word), " is no ", is_option ? "option" : "command", place,
              did_you_mean(word, known_words(app, is_option)));
@@ -60,7 +63,10 @@ std::string describe(const CLI::App& program, const CLI::ParseError& error) {
   for (const CLI::App* command : program.get_subcommands()) {
     help = "mala " + command->get_name() + " --help";
   }
-  const bool is_unknown = dynamic_cast<const CLI::ExtrasError*>(&error) && has_unknown(program);
+  // What is missing may be there, mistyped.
+  const bool may_be_unknown = dynamic_cast<const CLI::ExtrasError*>(&error) ||
+                              dynamic_cast<const CLI::RequiredError*>(&error);
+  const bool is_unknown = may_be_unknown && has_unknown(program);
   return str(is_unknown ? describe_unknown(program) : error.what(), "\nTry: ", help);
 }
 

@@ -15,6 +15,8 @@ WRONG = [
     (["predict", "a.png", "--wieghts", "w"],
      "'--wieghts' is no option of mala predict; did you mean --weights?"),
     (["predict", "a.png", "--topp=3"], "did you mean --top?"),
+    (["eval", "--dta", "x", "--weights", "y"], "'--dta' is no option of mala eval; did you mean --data?"),
+    (["explain", "a.png", "b.png"], "'b.png' is one word too many for mala explain"),
     (["xyzzy"], "'xyzzy' is no command\nTry: mala --help"),
     (["predict"], "IMAGE is required\nTry: mala predict --help"),
     (["predict", "a.png", "--top", "0"], "--top"),
