@@ -22,6 +22,7 @@ struct ExplainOptions {
   tasks::ExplainRequest request;
   std::string at;
   bool averaged = false;
+  WorkOptions work;
 };
 
 // "310,180"
@@ -40,6 +41,7 @@ int run_explain(ExplainOptions& options) {
   check_model_name(options.request.model.model);
   if (options.averaged) options.request.model.copy = io::Copy::kAveraged;
   if (!options.at.empty()) options.request.at = parse_pixel(options.at);
+  options.request.placement = place(options.work);
   const tasks::Explained explained = explain_picture(options.request);
   if (!explained.is_trained) {
     std::fprintf(stderr, "%s has random weights; give trained ones with --weights\n",
@@ -64,6 +66,7 @@ Command add_explain(CLI::App& program) {
   app->add_option("--mixers", request.model.mixers, "what the stages attend with (as trained)");
   app->add_flag("--ema", options->averaged, "the averaged copy of the weights in a .pth");
   app->add_option("--out", request.folder, "the folder to write to")->capture_default_str();
+  add_work_options(*app, options->work);
   app->footer(kExamples);
   return {app, [options] { return run_explain(*options); }};
 }

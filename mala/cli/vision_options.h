@@ -1,4 +1,4 @@
-// What predict, eval and bench are told alike: which model, where it works, and how.
+// What predict, eval, bench and explain are told alike: which model, where it works, and how.
 #pragma once
 
 #include "mala/cli/command.h"

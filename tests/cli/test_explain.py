@@ -51,6 +51,17 @@ def test_the_same_twice(picture, tmp_path):
         assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes(), file.name
 
 
+@pytest.mark.parametrize("dtype", ["bf16", "float64"])
+def test_other_types_and_threads(picture, tmp_path, dtype):
+    words = ["--model", "mavit_n", "--device", "cpu", "--threads", "1", "--dtype"]
+    for name, kind in (("a", "float32"), ("b", dtype)):
+        result = run(picture, *words, kind, "--out", tmp_path / name)
+        assert result.returncode == 0, result.stderr
+    first, second = (np.asarray(Image.open(tmp_path / name / "stage1_mala.png"), dtype=float)
+                     for name in ("a", "b"))
+    assert abs(first - second).mean() < 3  # of 255: the same map
+
+
 def test_refusals(picture, tmp_path):
     broken = tmp_path / "broken.png"
     broken.write_bytes(picture.read_bytes()[:500])

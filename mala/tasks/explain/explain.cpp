@@ -97,7 +97,10 @@ std::vector<StageExplanation> explain(models::MavitImpl& model, const Tensor& im
         point.x, ", ", point.y, " lies outside the picture; both numbers are from 0 to 1");
   check(sample > 0, "explain", "a sample of ", sample, " queries; take at least one");
   std::vector<StageExplanation> stages;
-  for (const models::StageProbe& stage : probe(model, image)) {
+  for (models::StageProbe& stage : probe(model, image)) {
+    for (Tensor* part : {&stage.q, &stage.k, &stage.v}) {  // maps are small, and drawn here
+      *part = part->to(torch::kCPU, torch::promoteTypes(part->scalar_type(), torch::kFloat32));
+    }
     check(stage.q.isfinite().all().item<bool>() && stage.k.isfinite().all().item<bool>(), "explain",
           "the model's queries or keys in stage ", stages.size() + 1,
           " are not finite; are the weights whole?");

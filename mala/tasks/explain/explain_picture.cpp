@@ -114,8 +114,10 @@ Explained explain_picture(const ExplainRequest& request) {
   models::Mavit model = mavit_of(loaded);
   const Point point =
       point_of(request.at.value_or(centre_of(whole.size)), whole.size, std::min(card.crop, 1.0));
-  const std::vector<StageExplanation> stages =
-      explain(*model, numbers_of(middle_of(whole, card, 1), card), point);
+  const auto& [device, dtype] = request.placement;
+  model->to(device, dtype);
+  const torch::Tensor seen = numbers_of(middle_of(whole, card, 1), card).to(device, dtype);
+  const std::vector<StageExplanation> stages = explain(*model, seen, point);
   const PageFacts facts{.file = std::filesystem::path(request.picture).filename(),
                         .model = card.model,
                         .weights = std::filesystem::path(request.model.weights).filename(),

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "mala/models/vision/load.h"
+#include "mala/tasks/placement.h"
 
 namespace mala::tasks {
 
@@ -19,6 +20,7 @@ struct ExplainRequest {
   models::VisionRequest model;  // neither weights nor a name: mavit_t before training
   std::optional<Pixel> at;      // where absent: the middle
   std::string folder;           // made where it is missing
+  Placement placement;          // of the model; maps are made on the CPU
 };
 
 struct Explained {
