@@ -133,9 +133,7 @@ Command add_bench(CLI::App& program) {
   app->add_option("--model", options->model, "one of `mala models`")
       ->type_name("NAME")
       ->capture_default_str();
-  app->add_option("--mixers", options->mixers,
-                  "mala, softmax, linear or inline for all stages, or four with commas")
-      ->type_name("NAMES");
+  add_mixers_option(*app, options->mixers);
   app->add_option("--batch", options->batches, "pictures at once, with commas between")
       ->type_name("LIST")
       ->delimiter(',')

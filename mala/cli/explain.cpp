@@ -63,7 +63,7 @@ Command add_explain(CLI::App& program) {
   app->add_option("--at", options->at, "the pixel to look from, X,Y (the middle)");
   app->add_option("--weights", request.model.weights, "safetensors or .pth (random weights)");
   app->add_option("--model", request.model.model, "a MAViT of `mala models` (told by the weights)");
-  app->add_option("--mixers", request.model.mixers, "what the stages attend with (as trained)");
+  add_mixers_option(*app, request.model.mixers);
   app->add_flag("--ema", options->averaged, "the averaged copy of the weights in a .pth");
   app->add_option("--out", request.folder, "the folder to write to")->capture_default_str();
   add_work_options(*app, options->work);

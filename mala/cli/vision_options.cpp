@@ -20,6 +20,16 @@ std::string describe_wrong_device(const std::string& word) {
   return str(in_quotes(word), " is no device; use auto, cpu, cuda or cuda:1");
 }
 
+// Empty for words that some model can be made with.
+std::string describe_wrong_mixers(const std::string& words) {
+  try {
+    models::with_mixers(models::mavit_config("mavit_t"), words);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
 void say_what(const tasks::Classifier& classifier, const tasks::Placement& placement) {
   const models::Card& card = classifier.card();
   std::fprintf(stderr, "%s (%s), %lld classes, pictures of %lld pixels, %s\n", card.model.c_str(),
@@ -44,14 +54,19 @@ void add_work_options(CLI::App& app, WorkOptions& options) {
       ->check(within(int64_t{1}, kMostThreads));
 }
 
+void add_mixers_option(CLI::App& app, std::string& mixers) {
+  app.add_option("--mixers", mixers,
+                 "mala, softmax, linear or inline for all stages, or four with commas")
+      ->type_name("NAMES")
+      ->check(CLI::Validator(describe_wrong_mixers, "", "mixers"));
+}
+
 void add_vision_options(CLI::App& app, VisionOptions& options) {
   app.add_option("--weights", options.model.weights, "safetensors or a checkpoint of torch.save")
       ->type_name("FILE");
   app.add_option("--model", options.model.model, "one of `mala models` (told by the weights)")
       ->type_name("NAME");
-  app.add_option("--mixers", options.model.mixers,
-                 "mala, softmax, linear or inline for all stages, or four with commas")
-      ->type_name("NAMES");
+  add_mixers_option(app, options.model.mixers);
   app.add_option("--labels", options.labels, "names of the classes: one a line, or JSON")
       ->type_name("FILE");
   app.add_option("--size", options.image_size, "pixels on a side that the model sees (its own)")

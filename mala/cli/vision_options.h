@@ -22,6 +22,9 @@ struct VisionOptions {
 // --device, --dtype, --threads
 void add_work_options(CLI::App& app, WorkOptions& options);
 
+// --mixers
+void add_mixers_option(CLI::App& app, std::string& mixers);
+
 // Those, and --weights, --model, --mixers, --labels, --size, --batch, --ema, --quiet.
 void add_vision_options(CLI::App& app, VisionOptions& options);
 

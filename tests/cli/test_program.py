@@ -17,6 +17,8 @@ WRONG = [
     (["predict", "a.png", "--topp=3"], "did you mean --top?"),
     (["eval", "--dta", "x", "--weights", "y"], "'--dta' is no option of mala eval; did you mean --data?"),
     (["explain", "a.png", "b.png"], "'b.png' is one word too many for mala explain"),
+    (["bench", "--mixers", "malla"], "malla"),
+    (["bench", "--mixers", "mala,softmax"], "names 2 mixers; give one for all stages"),
     (["xyzzy"], "'xyzzy' is no command\nTry: mala --help"),
     (["predict"], "IMAGE is required\nTry: mala predict --help"),
     (["predict", "a.png", "--top", "0"], "--top"),
