@@ -48,6 +48,9 @@ def test_tables_go_with_the_layer():
     for twin in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
         torch.testing.assert_close(twin(x), layer(x))
     assert "rope=tables" in repr(layer) and not any("rope" in name for name in layer.state_dict())
+    narrow = copy.deepcopy(layer).to(torch.bfloat16)  # the operator takes float32 tables alone
+    assert all(torch.equal(a, b) for a, b in zip(narrow.rope, table))
+    torch.testing.assert_close(narrow(x.bfloat16()).float(), layer(x), rtol=0.05, atol=0.05)
     moved = layer.to("meta")
     assert all(part.device.type == "meta" for part in moved.rope)
     assert moved(x.to("meta")).shape == x.shape

@@ -1,5 +1,6 @@
 """Attention over sequences, for texts and for any tokens in a line."""
 
+from collections.abc import Callable
 from typing import Optional
 
 from torch import Tensor, nn
@@ -46,6 +47,14 @@ class MalaAttention(nn.Module):
         self.rope_words = rope if "rope_table" not in options else None
         for name, table in zip(("rope_cos", "rope_sin"), options.get("rope_table", (None, None))):
             self.register_buffer(name, table, persistent=False)
+
+    def _apply(self, move: Callable, recurse: bool = True) -> "MalaAttention":
+        """Tables change their device alone: a narrow type would round them, and none is taken."""
+        tables = self.rope_cos, self.rope_sin
+        super()._apply(move, recurse)
+        if tables[0] is not None and not tables[0].is_meta:
+            self.rope_cos, self.rope_sin = (x.to(self.rope_cos.device) for x in tables)
+        return self
 
     @property
     def rope(self) -> Rope:
