@@ -1,6 +1,5 @@
 // Times a step of training MAViT beside its published block structure in eager torch: same weights,
 // same loss, same optimiser.
-#include <ATen/DeviceAccelerator.h>
 #include <torch/torch.h>
 
 #include <cstdio>
@@ -177,12 +176,11 @@ int64_t peak_memory(const std::string& name, const Options& o) {
   Contender contender(name, o);
   contender.step(o.precision);  // what libraries keep from their first step on is theirs
   if (o.device == "cpu") return train::peak_bytes([&] { contender.step(o.precision); });
-  auto* allocator = at::getDeviceAllocator(at::kCUDA);
   contender.synchronize();
-  allocator->resetPeakStats(0);
+  train::forget_gpu_peak(torch::kCUDA);
   contender.step(o.precision);
   contender.synchronize();
-  return allocator->getDeviceStats(0).allocated_bytes[0].peak;
+  return train::gpu_peak_bytes(torch::kCUDA);
 }
 
 struct StepRow {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <new>
 #include <string_view>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -86,7 +87,14 @@ Group::Group(const Launch& launch, torch::Device device) : launch_(launch), devi
   });
 }
 
-Group::~Group() = default;
+// NCCL wants to be told of an end that is none of its failures.
+Group::~Group() {
+  if (!links_ || !device_.is_cuda() || std::uncaught_exceptions() > 0) return;
+  try {
+    links_->group->shutdown();
+  } catch (const std::exception&) {  // the run is over, and all of it saved
+  }
+}
 
 void Group::sum(Tensor& tensor) const {
   if (!links_) return;

@@ -1,6 +1,7 @@
-// Counts what torch's allocator on the CPU hands out.
+// Counts what torch's allocators hand out.
 #include "mala/train/memory.h"
 
+#include <ATen/DeviceAccelerator.h>
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
@@ -49,6 +50,17 @@ int64_t peak_bytes(const std::function<void()>& run) {
     run();
   }
   return counter->peak();
+}
+
+int64_t gpu_peak_bytes(torch::Device device) {
+  return at::getDeviceAllocator(device.type())
+      ->getDeviceStats(std::max<int>(device.index(), 0))
+      .allocated_bytes[0]
+      .peak;
+}
+
+void forget_gpu_peak(torch::Device device) {
+  at::getDeviceAllocator(device.type())->resetPeakStats(std::max<int>(device.index(), 0));
 }
 
 MemoryEstimate estimate_memory(tasks::TrainingTask& task, const TrainConfig& config) {

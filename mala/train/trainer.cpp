@@ -7,6 +7,7 @@
 #include "mala/train/broken_layer.h"
 #include "mala/train/checkpoint.h"
 #include "mala/train/evaluation.h"
+#include "mala/train/memory.h"
 #include "mala/train/metrics_log.h"
 #include "mala/train/step.h"
 
@@ -192,12 +193,16 @@ void Run::report(double norm) {
       .examples_per_second = rate * static_cast<double>(stepper_.examples_per_step()),
       .seconds_left = static_cast<double>(steps - done_) / rate};
   if (log_) {
-    log_->write("step", done_,
-                {{"epoch", numbers.epoch},
-                 {"loss", numbers.loss},
-                 {"lr", numbers.lr},
-                 {"gradient_norm", norm},
-                 {"examples_per_second", numbers.examples_per_second}});
+    io::Scalars metrics{{"epoch", numbers.epoch},
+                        {"loss", numbers.loss},
+                        {"lr", numbers.lr},
+                        {"gradient_norm", norm},
+                        {"examples_per_second", numbers.examples_per_second}};
+    if (job_.device.is_cuda()) {
+      metrics.emplace_back("gpu_peak_gigabytes",
+                           static_cast<double>(gpu_peak_bytes(job_.device)) * 1e-9);
+    }
+    log_->write("step", done_, metrics);
     observer_.on_step(numbers);
   }
   loss_sum_ = 0;

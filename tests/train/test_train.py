@@ -131,7 +131,7 @@ def test_recipes_in_the_tree_are_whole(path):
     """Every key is known and every value of its kind."""
     settings = mala("train", path, "--settings").out
     assert "schedule.epochs" in settings
-    published = "imagenet" in path.stem or "deit" in path.stem
+    published = path.stem.startswith(("imagenet", "deit"))
     epochs = [line.split()[1] for line in settings.splitlines()
               if line.startswith("schedule.epochs")]
     assert (epochs == ["300"]) == published

@@ -16,8 +16,8 @@ namespace mala::models {
 namespace {
 
 const std::array<DeitConfig, 3> kDeitConfigs{{{.name = "vit_n",
-                                               .dim = 192,
-                                               .heads = 3,
+                                               .dim = 128,
+                                               .heads = 2,
                                                .depth = 6,
                                                .patch = 2,
                                                .grid = 16,
