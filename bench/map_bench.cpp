@@ -34,7 +34,7 @@ Kullback-Leibler divergence (nats) from softmax's map to the rule's, and Spearma
 Means over stages (last block of each), heads, all tokens and N pictures (50), spread over FOLDER.
 `as trained` is the rule that the model itself has. With --beside, the model's own maps are also
 compared with those of that model, by its own rule, as means of their heads: trained apart, on the
-same pictures.
+same pictures. s is the mean magnitude of the model's queries.
 )";
 
 struct Options {
@@ -130,17 +130,20 @@ std::vector<StageScores> scores_of(Model& model, const Tensor& picture) {
 }
 
 struct Closeness {
-  double divergence = 0, rank = 0;
+  double divergence = 0, rank = 0, magnitude = 0;
   int64_t count = 0;
 
-  void add(const Tensor& truth, const Tensor& map) {
+  // `s` is how large queries are as keys see them.
+  void add(const Tensor& truth, const Tensor& map, const Tensor& s) {
     divergence += tasks::divergence(truth, map).mean().item<double>();
     rank += tasks::rank_correlation(truth, map).mean().item<double>();
+    magnitude += s.mean().item<double>();
     ++count;
   }
   std::vector<std::string> figures() const {
     const double share = 1.0 / static_cast<double>(count);
-    return {format("%.3f", divergence * share), format("%.3f", rank * share)};
+    return {format("%.3f", divergence * share), format("%.3f", rank * share),
+            format("%.2f", magnitude * share)};
   }
 };
 
@@ -156,13 +159,14 @@ void measure(Model& model, Model* beside, const Tensor& picture, Rows& rows) {
     const auto& [scores, own] = stages[i];
     const Tensor softmax = weights_of(Mixer::kSoftmax, scores);
     for (const Mixer rule : kRules) {
-      rows[std::string(nn::word_for(rule))].add(softmax, weights_of(rule, scores));
+      rows[std::string(nn::word_for(rule))].add(softmax, weights_of(rule, scores),
+                                                scores.magnitude);
     }
     const Tensor mine = weights_of(own, scores);
-    rows["as trained"].add(softmax, mine);
+    rows["as trained"].add(softmax, mine, scores.magnitude);
     if (!beside) continue;
     const Tensor theirs = weights_of(others[i].own, others[i].scores);
-    rows["as trained, beside " + beside->name].add(theirs.mean(0), mine.mean(0));
+    rows["as trained, beside " + beside->name].add(theirs.mean(0), mine.mean(0), scores.magnitude);
   }
 }
 
@@ -174,7 +178,8 @@ int run(const Options& o) {
   const torch::NoGradGuard no_gradients;
   std::unique_ptr<Model> beside;
   if (!o.beside.empty()) beside = std::make_unique<Model>(o.beside);
-  std::vector<Line> lines{{.labels = {"model", "rule"}, .figures = {"KL", "rank correlation"}}};
+  std::vector<Line> lines{
+      {.labels = {"model", "rule"}, .figures = {"KL", "rank correlation", "s"}}};
   for (const std::string& file : o.models) {
     Model model(file);
     Rows rows;
