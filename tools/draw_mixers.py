@@ -8,11 +8,11 @@ import chart
 
 WIDTH = 860
 LEFT, TOP, ROW, GAP = 150, 100, 26, 46
-COLUMNS = ((LEFT, 480), (620, 830))  # from left to right, in pixels
+COLUMNS = ((LEFT, 430), (580, 830))  # from left to right, in pixels
 NAMES = {"softmax": "softmax", "mala": "MALA, published", "mala_balanced": "MALA, balanced",
          "linear": "linear", "inline": "InLine"}
 MODELS = {"vit_n": "plain ViT", "mavit_n": "MAViT"}
-DATA = {"cifar10": "CIFAR-10", "tinyimagenet50": "Tiny-ImageNet, 50 classes"}
+DATA = {"cifar10": "CIFAR-10", "tinyimagenet50": "Tiny-ImageNet (50)"}
 
 
 def read_accuracies(path):
