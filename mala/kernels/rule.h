@@ -18,9 +18,9 @@ struct RuleTerms {
   T shift, shift_slope;
 };
 
+// `inverse` is 1 / (s + eps).
 template <typename T>
-MALA_INLINE RuleTerms<T> rule_terms(Rule rule, T s, T eps) {
-  const T inverse = T(1) / (s + eps);
+MALA_INLINE RuleTerms<T> rule_terms_of(Rule rule, T s, T inverse) {
   switch (rule) {
     case Rule::kMala:
       return {T(1) + inverse, -inverse * inverse, s, T(1)};
@@ -30,6 +30,10 @@ MALA_INLINE RuleTerms<T> rule_terms(Rule rule, T s, T eps) {
       break;
   }
   return {T(1), T(0), s - T(1), T(1)};
+}
+template <typename T>
+MALA_INLINE RuleTerms<T> rule_terms(Rule rule, T s, T eps) {
+  return rule_terms_of(rule, s, T(1) / (s + eps));
 }
 
 }  // namespace mala

@@ -32,9 +32,9 @@ AttentionBuffers buffers_of(const char* where, const Plan<T>& plan, std::span<co
 template <typename T>
 int64_t attention_scratch_bytes(const AttentionInputs<T>& inputs, const AttentionOptions& options) {
   check_inputs("attention_scratch_bytes", inputs, options);
-  const int multiprocessors = Launcher(nullptr).multiprocessors();
+  const DeviceFacts device = Launcher(nullptr).device();
   auto bytes = [&](Direction direction) {
-    return Plan<T>(inputs, options, direction, multiprocessors, {}).scratch_bytes;
+    return Plan<T>(inputs, options, direction, device, {}).scratch_bytes;
   };
   return std::max(bytes(Direction::kForward), bytes(Direction::kBackward));
 }
@@ -46,7 +46,7 @@ void attention_forward(const AttentionInputs<T>& inputs, const AttentionOptions&
   constexpr const char* kWhere = "attention_forward";
   check_inputs(kWhere, inputs, options);
   Launcher on(stream);
-  Plan<T> plan(inputs, options, Direction::kForward, on.multiprocessors(), scratch);
+  Plan<T> plan(inputs, options, Direction::kForward, on.device(), scratch);
   check_forward(kWhere, inputs, out, buffers_of<T>(kWhere, plan, state, scratch));
   plan.set_tensors(out);
   plan.call.state = state.data();
@@ -63,7 +63,7 @@ void attention_backward(const AttentionInputs<T>& inputs, const AttentionOptions
   constexpr const char* kWhere = "attention_backward";
   check_inputs(kWhere, inputs, options);
   Launcher on(stream);
-  Plan<T> plan(inputs, options, Direction::kBackward, on.multiprocessors(), scratch);
+  Plan<T> plan(inputs, options, Direction::kBackward, on.device(), scratch);
   check_backward(kWhere, inputs, out_gradient, gradients,
                  buffers_of<T>(kWhere, plan, state, scratch));
   plan.set_tensors(out_gradient, gradients);

@@ -103,21 +103,20 @@ __global__ void clear_uncounted_kernel(const __grid_constant__ Call<T> call) {
 
 Launcher::Launcher(void* stream) : stream_(stream) {
   // Asked for once, as long as a thread stays with a device: answers take longer than a launch.
-  struct Facts {
-    int device = -1, multiprocessors = 0, major = 0;
-  };
-  thread_local Facts facts;
-  MALA_CUDA_CHECK(cudaGetDevice(&device_));
-  if (device_ != facts.device) {
-    Facts found{.device = device_};
+  thread_local DeviceFacts facts;
+  int index = 0;
+  MALA_CUDA_CHECK(cudaGetDevice(&index));
+  if (index != facts.index) {
+    DeviceFacts found{.index = index};
+    int major = 0;
     MALA_CUDA_CHECK(
-        cudaDeviceGetAttribute(&found.multiprocessors, cudaDevAttrMultiProcessorCount, device_));
-    MALA_CUDA_CHECK(
-        cudaDeviceGetAttribute(&found.major, cudaDevAttrComputeCapabilityMajor, device_));
+        cudaDeviceGetAttribute(&found.multiprocessors, cudaDevAttrMultiProcessorCount, index));
+    MALA_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index));
+    found.can_overlap = major >= 9;
+    found.has_wgmma = kWithWgmma && major == 9;
     facts = found;
   }
-  multiprocessors_ = facts.multiprocessors;
-  can_overlap_ = facts.major >= 9;
+  device_ = facts;
 }
 
 void launch_write_sequences(Launcher& on, const Sequence* from, int64_t count, Sequence* to) {
@@ -133,7 +132,8 @@ void launch_fill_turns(Launcher& on, const TurnTables& tables) {
   int64_t most = 0;
   for (const TurnTable& table : tables.tables) most = std::max(most, table.rows * table.pairs);
   constexpr int kThreads = 128;
-  const int64_t blocks = std::min<int64_t>(divide_up(most, kThreads), 4 * on.multiprocessors());
+  const int64_t blocks =
+      std::min<int64_t>(divide_up(most, kThreads), 4 * on.device().multiprocessors);
   launch<fill_turns_kernel>(
       on, {dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(tables.count)), kThreads, 0},
       tables);

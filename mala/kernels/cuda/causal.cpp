@@ -25,7 +25,7 @@ class CausalCall {
   CausalCall(const CausalInputs<T>& inputs, const AttentionOptions& options, Direction direction,
              Launcher& on, std::span<std::byte> scratch)
       : on_(on),
-        plan_(with_key_offsets(inputs.tokens), options, direction, on.multiprocessors(), scratch,
+        plan_(with_key_offsets(inputs.tokens), options, direction, on.device(), scratch,
               {.causal = true, .counts_before = inputs.before.counts}),
         call_(plan_.call) {
     if (!inputs.before.sums.empty()) call_.state_before = inputs.before.sums.data();

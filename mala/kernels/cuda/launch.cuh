@@ -42,7 +42,7 @@ void allow_shared_bytes(int device, int bytes) {
 // A kernel is always launched with the same shared memory.
 template <auto kKernel, class... Args>
 void launch(Launcher& on, const LaunchSize& size, const Args&... args) {
-  allow_shared_bytes<kKernel>(on.device(), size.shared_bytes);
+  allow_shared_bytes<kKernel>(on.device().index, size.shared_bytes);
   cudaLaunchConfig_t config{};
   config.gridDim = size.grid;
   config.blockDim = dim3(static_cast<unsigned>(size.threads));
@@ -86,6 +86,16 @@ void with_kind(const Call<T>& call, bool usual, Run&& run) {
   }
   run(Kind<Turned::kSomehow, true, false>{});
 }
+
+// Whether there may be a kernel that multiplies by whole warpgroups, which only Hopper can. Each
+// pass has it for the head sizes at which it was measured to be the faster one.
+#ifdef MALA_WITH_WGMMA
+constexpr bool kWithWgmma = true;
+#else
+constexpr bool kWithWgmma = false;
+#endif
+template <typename T, class Kind>
+constexpr bool kOnHopper = kWithWgmma&& std::is_same_v<T, BFloat16>&& Kind::kUsual;
 
 inline dim3 dim3_of(const PassGrid& grid) {
   return {static_cast<unsigned>(grid.heads), static_cast<unsigned>(grid.parts),

@@ -7,23 +7,29 @@
 
 namespace mala::gpu {
 
+// What a plan follows from besides the sizes of a call.
+struct DeviceFacts {
+  int index = -1, multiprocessors = 0;
+  bool can_overlap = false;  // a kernel may begin before the one ahead of it has ended
+  bool has_wgmma = false;    // products of whole warpgroups
+};
+
 // Where and how a call's kernels run, one after the other.
 class Launcher {
  public:
   explicit Launcher(void* stream);
 
   void* stream() const { return stream_; }
-  int device() const { return device_; }
-  int multiprocessors() const { return multiprocessors_; }
+  const DeviceFacts& device() const { return device_; }
 
   // Whether the next kernel may begin before the one ahead of it has ended: all but the first of a
   // call, since only our kernels wait for each other inside, and only where the device can.
-  bool overlaps() { return can_overlap_ && std::exchange(has_begun_, true); }
+  bool overlaps() { return device_.can_overlap && std::exchange(has_begun_, true); }
 
  private:
   void* stream_;
-  int device_ = 0, multiprocessors_ = 0;
-  bool can_overlap_ = false, has_begun_ = false;
+  DeviceFacts device_;
+  bool has_begun_ = false;
 };
 
 // Sizes of the grid of a pass.

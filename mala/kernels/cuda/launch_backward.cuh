@@ -1,6 +1,8 @@
 // Launches the passes of the backward.
 #pragma once
 
+#include "mala/kernels/cuda/hopper/key_gradients.cuh"
+#include "mala/kernels/cuda/hopper/query_gradients.cuh"
 #include "mala/kernels/cuda/key_gradients.cuh"
 #include "mala/kernels/cuda/launch.cuh"
 #include "mala/kernels/cuda/query_gradients.cuh"
@@ -16,6 +18,13 @@ void launch_query_gradients(Launcher& on, const Call<T>& call, int padded, const
                      !gate || (has.gate && has.d_gate)});
   with_dim<T>(padded, [&](auto dim) {
     auto run = [&](auto kind) {
+      if constexpr (kOnHopper<T, decltype(kind)> && dim() == 64 && !kind.kTail) {
+        constexpr int kBytes = hopper::QueryGradientMemory<dim()>::kBytes + hopper::kAlign;
+        if (on.device().has_wgmma) {
+          return launch<hopper::query_gradients_kernel<dim(), decltype(kind)>>(
+              on, {dim3_of(grid), hopper::kRowThreads, kBytes}, call);
+        }
+      }
       launch<query_gradients_kernel<T, dim(), decltype(kind)>>(
           on, {dim3_of(grid), SumShape<T, dim()>::kThreads, QueryGradientMemory<T, dim()>::kBytes},
           call);
@@ -31,6 +40,13 @@ void launch_key_gradients(Launcher& on, const Call<T>& call, int padded, const P
   const bool usual = is_usual(call.feature, {has.k, has.v, has.d_key, has.d_value});
   with_dim<T>(padded, [&](auto dim) {
     with_kind<T, dim(), false>(call, usual, [&](auto kind) {
+      if constexpr (kOnHopper<T, decltype(kind)> && dim() <= 96) {
+        constexpr int kBytes = hopper::KeyGradientMemory<dim()>::kBytes + hopper::kAlign;
+        if (on.device().has_wgmma) {
+          return launch<hopper::key_gradients_kernel<dim(), decltype(kind)>>(
+              on, {dim3_of(grid), hopper::kRowThreads, kBytes}, call);
+        }
+      }
       launch<key_gradients_kernel<T, dim(), decltype(kind)>>(
           on, {dim3_of(grid), RowShape<T, dim(), 2>::kThreads, KeyGradientMemory<T, dim()>::kBytes},
           call);

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "mala/kernels/cuda/apply_queries.cuh"
+#include "mala/kernels/cuda/hopper/apply_queries.cuh"
+#include "mala/kernels/cuda/hopper/sum_keys.cuh"
 #include "mala/kernels/cuda/launch.cuh"
 #include "mala/kernels/cuda/sum_keys.cuh"
 
@@ -12,6 +14,13 @@ void launch_sum_keys(Launcher& on, const Call<T>& call, int padded, const PassGr
   const bool usual = is_usual(call.feature, {call.vectors.k, call.vectors.v});
   with_dim<T>(padded, [&](auto dim) {
     with_kind<T, dim(), false>(call, usual, [&](auto kind) {
+      if constexpr (kOnHopper<T, decltype(kind)> && dim() != 96) {
+        constexpr int kBytes = hopper::SumMemory<dim()>::kBytes + hopper::kAlign;
+        if (on.device().has_wgmma) {
+          return launch<hopper::sum_keys_kernel<dim(), decltype(kind)>>(
+              on, {dim3_of(grid), hopper::kSumThreads<dim()>, kBytes}, call);
+        }
+      }
       launch<sum_keys_kernel<T, dim(), decltype(kind)>>(
           on, {dim3_of(grid), SumShape<T, dim()>::kThreads, KeySumMemory<T, dim()>::kBytes}, call);
     });
@@ -26,6 +35,13 @@ void launch_apply_queries(Launcher& on, const Call<T>& call, int padded, const P
                                              has.gate || !call.inputs.gate.data});
   with_dim<T>(padded, [&](auto dim) {
     auto run = [&](auto kind) {
+      if constexpr (kOnHopper<T, decltype(kind)>) {
+        constexpr int kBytes = hopper::ApplyMemory<dim()>::kBytes + hopper::kAlign;
+        if (on.device().has_wgmma) {
+          return launch<hopper::apply_queries_kernel<dim(), decltype(kind)>>(
+              on, {dim3_of(grid), hopper::kRowThreads, kBytes}, call);
+        }
+      }
       launch<apply_queries_kernel<T, dim(), decltype(kind)>>(
           on, {dim3_of(grid), RowShape<T, dim(), 1>::kThreads, ApplyMemory<T, dim()>::kBytes},
           call);

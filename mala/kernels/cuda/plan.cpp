@@ -34,8 +34,10 @@ struct PassSizes {
   PassSize keys, queries;
 };
 template <typename T>
-PassSizes pass_sizes(int padded, Direction direction) {
-  const BlocksAtOnce at_once = blocks_at_once(padded);
+PassSizes pass_sizes(int padded, Direction direction, bool by_warpgroups) {
+  const bool on_hopper = by_warpgroups && std::is_same_v<T, BFloat16>;
+  const BlocksAtOnce at_once =
+      on_hopper ? blocks_at_once_on_hopper(padded) : blocks_at_once(padded);
   return with_dim<T>(padded, [&](auto dim) -> PassSizes {
     if (direction == Direction::kForward) {
       return {{SumShape<T, dim()>::kTokens, at_once.sum_keys},
@@ -116,7 +118,7 @@ void fill_frequencies(Rope::Kind kind, int pairs, int64_t dim, double* to) {
 
 template <typename T>
 Plan<T>::Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options,
-              Direction direction, int multiprocessors, std::span<std::byte> scratch,
+              Direction direction, const DeviceFacts& device, std::span<std::byte> scratch,
               const Form& form) {
   call.inputs = inputs;
   call.rule = options.rule;
@@ -139,9 +141,9 @@ Plan<T>::Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options,
   call.vectors.gate = has_vectors(inputs.gate);
   find_sequences(inputs, options, form);
   if (form.causal) {
-    choose_sweep_tokens(multiprocessors);
+    choose_sweep_tokens(device);
   } else {
-    choose_part_tokens(direction, multiprocessors);
+    choose_part_tokens(direction, device);
   }
   find_parts();
 
@@ -208,20 +210,20 @@ void Plan<T>::find_sequences(const AttentionInputs<T>& inputs, const AttentionOp
 }
 
 template <typename T>
-void Plan<T>::choose_part_tokens(Direction direction, int multiprocessors) {
-  const PassSizes sizes = pass_sizes<T>(padded, direction);
+void Plan<T>::choose_part_tokens(Direction direction, const DeviceFacts& device) {
+  const PassSizes sizes = pass_sizes<T>(padded, direction, device.has_wgmma);
   call.q_part_tokens = part_tokens(queries_, call.heads, sizes.queries.tokens,
-                                   sizes.queries.blocks * multiprocessors);
-  call.k_part_tokens =
-      part_tokens(keys_, call.kv_heads, sizes.keys.tokens, sizes.keys.blocks * multiprocessors);
+                                   sizes.queries.blocks * device.multiprocessors);
+  call.k_part_tokens = part_tokens(keys_, call.kv_heads, sizes.keys.tokens,
+                                   sizes.keys.blocks * device.multiprocessors);
 }
 
 // Short parts fill the device; what a part needs besides its tokens is as much as some 60 of them.
 template <typename T>
-void Plan<T>::choose_sweep_tokens(int multiprocessors) {
+void Plan<T>::choose_sweep_tokens(const DeviceFacts& device) {
   constexpr int64_t kLeast = 128, kMost = 512;
   const bool runs = padded <= 128;
-  const int64_t wanted = part_tokens(queries_, call.heads, kTileTokens, 6 * multiprocessors);
+  const int64_t wanted = part_tokens(queries_, call.heads, kTileTokens, 6 * device.multiprocessors);
   const int64_t least = std::max<int64_t>(kLeast, divide_up(queries_.longest, kMostParts));
   const int64_t tokens = runs ? std::clamp(wanted, least, std::max(kMost, least)) : kTileTokens;
   call.q_part_tokens = call.k_part_tokens = divide_up(tokens, kTileTokens) * kTileTokens;

@@ -68,7 +68,7 @@ struct Form {
 template <typename T>
 struct Plan {
   Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options, Direction direction,
-       int multiprocessors, std::span<std::byte> scratch, const Form& form = {});
+       const DeviceFacts& device, std::span<std::byte> scratch, const Form& form = {});
 
   // Launches what the passes read besides tensors: the table of sequences, the turns.
   void launch_tables(Launcher& on) const;
@@ -92,8 +92,8 @@ struct Plan {
  private:
   void find_sequences(const AttentionInputs<T>& inputs, const AttentionOptions& options,
                       const Form& form);
-  void choose_part_tokens(Direction direction, int multiprocessors);
-  void choose_sweep_tokens(int multiprocessors);
+  void choose_part_tokens(Direction direction, const DeviceFacts& device);
+  void choose_sweep_tokens(const DeviceFacts& device);
   void find_parts();
   void place_sums(Arena& arena);
   void place_sweeps(Direction direction, Arena& arena);

@@ -73,6 +73,12 @@ constexpr BlocksAtOnce blocks_at_once(int padded) {
   if (padded == 96) return {2, 2, 1, 1};
   return {1, 1, 1, 1};
 }
+// Of the kernels in hopper/, where there are such.
+constexpr BlocksAtOnce blocks_at_once_on_hopper(int padded) {
+  if (padded == 64) return {4, 4, 2, 2};
+  if (padded == 96) return {2, 2, 1, 1};
+  return padded == 128 ? BlocksAtOnce{2, 2, 1, 1} : blocks_at_once(padded);
+}
 template <typename T, int kDim>
 constexpr BlocksAtOnce kLeastBlocks = kFine<T> ? BlocksAtOnce{1, 1, 1, 1} : blocks_at_once(kDim);
 

@@ -46,14 +46,14 @@ AttentionOptions of_queries(AttentionOptions options) {
 template <typename T>
 Plan<T> plan_of(const KeysInputs<T>& inputs, const AttentionOptions& options, Direction direction,
                 const Launcher& on, std::span<std::byte> scratch) {
-  return Plan<T>(as_call(inputs), of_keys(options), direction, on.multiprocessors(), scratch);
+  return Plan<T>(as_call(inputs), of_keys(options), direction, on.device(), scratch);
 }
 template <typename T>
 Plan<T> plan_of(const QueriesInputs<T>& inputs, const AttentionOptions& options,
                 const TotalState<T>& state, int64_t value_dim, Direction direction,
                 const Launcher& on, std::span<std::byte> scratch) {
   return Plan<T>(as_call(inputs, state.heads, value_dim), of_queries(options), direction,
-                 on.multiprocessors(), scratch, {.keys_in_state = state.key_counts});
+                 on.device(), scratch, {.keys_in_state = state.key_counts});
 }
 
 template <typename T>
