@@ -60,6 +60,16 @@ def mala(*words, code=0, **more):
     return run
 
 
+def start_launched(processes, *words):
+    """The same under torchrun."""
+    launcher = pathlib.Path(sys.executable).parent / "torchrun"
+    command = [launcher, "--standalone", "--no-python", f"--nproc-per-node={processes}",
+               os.environ["MALA_PROGRAM"], *words]
+    return Run(subprocess.Popen([str(word) for word in command], text=True,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, env=environment()))
+
+
 def picture(colour, seed, size=32):
     noise = np.random.default_rng(seed).normal(0, 40, (size, size, 3))
     return Image.fromarray(np.clip(noise + colour, 0, 255).astype(np.uint8))

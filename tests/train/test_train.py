@@ -5,8 +5,9 @@ import math
 
 import pytest
 import safetensors
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from conftest import COLOURS, RECIPE, ROOT, mala, picture, write_pictures
+from conftest import COLOURS, RECIPE, ROOT, mala, picture, start_launched, write_pictures
 
 
 def metrics(run):
@@ -59,6 +60,63 @@ def test_fine_tunes_to_other_classes(words, recipe, tmp_path):
     result = json.loads(mala("eval", "--data", tmp_path / "own/test", "--weights",
                              tuned / "model.safetensors", "--json", "--confusion", "none").out)
     assert result["top1"] > 0.8
+
+
+def test_the_documented_path_from_own_pictures_to_answers(tmp_path):
+    """The shipped model, its recipe, and nothing else: train, eval, predict."""
+    colours = {"rose": (220, 60, 90), "daisy": (240, 240, 210)}
+    write_pictures(tmp_path / "flowers" / "train", colours, 40)
+    write_pictures(tmp_path / "flowers" / "test", colours, 10, first=500)
+    run = tmp_path / "run"
+    mala("train", ROOT / "recipes/fine_tune.toml", f"init={ROOT}/models/mavit_n.safetensors",
+         f"data.train={tmp_path}/flowers/train", f"data.evaluate={tmp_path}/flowers/test",
+         f"out={run}", "epochs=4", "device=cpu")
+    model = run / "model.safetensors"
+    result = json.loads(mala("eval", "--data", tmp_path / "flowers/test", "--weights", model,
+                             "--json", "--confusion", "none").out)
+    assert result["top1"] > 0.9
+    picture(colours["rose"], 77).save(tmp_path / "holiday.png")
+    answer = json.loads(mala("predict", tmp_path / "holiday.png", "--weights", model, "--json").out)
+    assert answer["predictions"][0]["label"] == "rose"
+
+
+def test_tensorboard_reads_the_curves_of_a_run(words, tmp_path):
+    mala(*words, "epochs=2")
+    run = tmp_path / "run"
+    curves = EventAccumulator(str(run))
+    curves.Reload()
+    tag = next(name for name in curves.Tags()["scalars"] if name.endswith("loss")
+               and "evaluation" not in name and "ema" not in name)
+    written = {line["step"]: line["loss"] for line in metrics(run) if line["kind"] == "step"}
+    read = {event.step: event.value for event in curves.Scalars(tag)}
+    assert read == pytest.approx(written, rel=1e-6) and len(read) == 12
+
+
+def test_float16_trains_with_a_loss_scale(words, tmp_path):
+    mala(*words, "precision=float16", "epochs=8")
+    losses = [line["loss"] for line in metrics(tmp_path / "run") if line["kind"] == "step"]
+    assert sum(losses[-6:]) < 0.9 * sum(losses[:6])
+
+
+def test_the_layout_of_convolutions_changes_no_result(words, tmp_path):
+    losses = []
+    for layout in ("true", "false"):
+        mala(*words[:-1], f"out={tmp_path / layout}", f"channels_last={layout}", "max_steps=3")
+        losses.append([line["loss"] for line in metrics(tmp_path / layout)
+                       if line["kind"] == "step"])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+def test_progress_tells_rate_and_time_left(words):
+    said = mala(*words, "epochs=2").err
+    assert "/s, " in said and " left" in said and "loss " in said and "epoch 2.00 of 2" in said
+
+
+def test_torchrun_starts_two_processes(words, tmp_path):
+    run = start_launched(2, *words, "max_steps=2", "batch=2")
+    assert run.code == 0, run.err
+    assert (tmp_path / "run" / "model.safetensors").exists()
+    assert run.err.count("step 2 of 2") == 1  # the first process alone speaks
 
 
 def test_dry_run_says_what_would_be_done(words, tmp_path):
@@ -124,6 +182,23 @@ def test_a_loss_that_is_no_number_names_step_and_layer(words):
 
 
 RECIPES = sorted((ROOT / "recipes").glob("*.toml"))
+
+
+PUBLISHED = {"schedule.epochs": "300", "schedule.warmup_epochs": "5.0", "optimizer.lr": "5e-04",
+             "optimizer.lr_batch": "512", "optimizer.weight_decay": "0.05",
+             "schedule.min_lr": "1e-05", "schedule.warmup_lr": "1e-06", "data.repeats": "3",
+             "augment.mixup": "0.8", "augment.cutmix": "1.0", "augment.erase": "0.25",
+             "augment.rand_augment": '"m9-mstd0.5-inc1"', "augment.colour_jitter": "0.0",
+             "loss.label_smoothing": "0.1", "optimizer.clip_norm": "0.0",
+             "run.precision": '"float16"'}
+
+
+@pytest.mark.parametrize("path", [path for path in RECIPES if path.stem.startswith("imagenet")],
+                         ids=lambda path: path.stem)
+def test_recipes_of_imagenet_hold_the_published_numbers(path):
+    lines = mala("train", path, "--settings").out.splitlines()
+    settings = {line.split()[0]: line.split()[1] for line in lines}
+    assert {key: settings[key] for key in PUBLISHED} == PUBLISHED
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
