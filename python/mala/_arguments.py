@@ -17,10 +17,14 @@ _ROPE_FORMS = 'None, "1d", (rows, columns), a list of such pairs, or the tensors
 
 
 def check_tensors(**tensors: Any) -> None:
-    """Raises TypeError for the first that is no tensor."""
+    """Raises TypeError for the first that is no tensor, or none that lies in rows."""
     for name, value in tensors.items():
         if not isinstance(value, Tensor):
             raise TypeError(f"{name} is a {type(value).__name__}; it must be a torch.Tensor")
+        if value.layout is not torch.strided or value.is_nested:
+            kind = "nested" if value.is_nested else str(value.layout).removeprefix("torch.")
+            raise TypeError(f"{name} is a {kind} tensor; make it dense, or pack sequences of "
+                            "different lengths and pass cu_seqlens")
 
 
 def rope_options(rope: Rope) -> dict[str, Any]:

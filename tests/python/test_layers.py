@@ -4,6 +4,8 @@ import copy
 import pickle
 
 import mala
+import plain
+import pytest
 import torch
 from torch import nn
 
@@ -72,3 +74,17 @@ def test_state_survives_a_file(tmp_path):
     loaded = torch.load(tmp_path / "state")
     assert isinstance(loaded, mala.AttentionState)
     torch.testing.assert_close(loaded, state)
+
+
+@pytest.mark.parametrize("options", [{}, {"kv_heads": 1, "gate": True, "rule": "linear"},
+                                     {"causal": True, "norm": "balanced", "rope": "1d"}])
+def test_attention_is_the_formula_between_its_projections(options):
+    layer, x = mala.nn.MalaAttention(32, 2, **options).double(), torch.randn(3, 7, 32).double()
+    kv_heads = options.pop("kv_heads", 2)
+    sizes = [32, 16 * kv_heads, 16 * kv_heads] + [32] * options.pop("gate", False)
+    parts = (x @ layer.qkv.weight.T + layer.qkv.bias).split(sizes, -1)
+    q, k, v, *gate = (part.unflatten(-1, (-1, 16)).transpose(1, 2) for part in parts)
+    angles = plain.line(7, 16) if options.pop("rope", None) else None
+    out = plain.mala(q, k, v, angles, gate=gate[0] if gate else 1, **options)
+    wanted = out.transpose(1, 2).flatten(2) @ layer.proj.weight.T + layer.proj.bias
+    torch.testing.assert_close(layer(x), wanted)

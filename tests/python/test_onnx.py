@@ -55,6 +55,15 @@ def test_model_has_the_same_logits(tmp_path):
         torch.testing.assert_close(run(path, images), model(images), rtol=1e-4, atol=1e-5)
 
 
+def test_a_model_by_name_is_exported(tmp_path):
+    model = mala.create_model("mavit_n", depths=(1, 1, 1, 1)).eval()
+    path = str(tmp_path / "mavit_n.onnx")
+    mala.export_onnx(model, path)
+    images = torch.randn(1, 3, 32, 32)
+    with torch.no_grad():
+        torch.testing.assert_close(run(path, images), model(images), rtol=1e-3, atol=1e-4)
+
+
 def test_state_is_exported(tmp_path):
     class Chunk(torch.nn.Module):
         def __init__(self):

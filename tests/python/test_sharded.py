@@ -20,7 +20,7 @@ for begin, end, options in (
     results.append([out.detach(), *torch.autograd.grad(out.sin().sum(), (q, k, v))])
 # As many queries as keys in neither process.
 q, k, v = inputs[0][:, :, rank * 2:rank * 2 + 2], *(x[:, :, rank * 6:rank * 6 + 6] for x in inputs[1:])
-crossed = mala.sharded_attention(q, k, v, rope="1d")
+crossed = mala.sharded_attention(q, k, v, rope="1d", group=dist.group.WORLD)
 torch.save([results, len(calls), crossed], f"{folder}/{rank}")
 for wrong, text in (({"rope": "1d", "cu_seqlens": torch.tensor([0, 6])}, "packed sequences"),
                     ({"rope": (3, 5)}, "3 x 5 but q has")):

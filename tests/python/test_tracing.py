@@ -76,11 +76,32 @@ def test_layers_and_model_compile(dynamic):
             torch.testing.assert_close(results(run, [x]), results(module, [x]), rtol=1e-4, atol=1e-4)
 
 
-def test_inductor_compiles_a_layer():
-    layer = mala.nn.MalaAttention(16, 2, rope="1d")
+@pytest.mark.parametrize("layer, sizes", [
+    (mala.nn.MalaAttention(16, 2, rope="1d"), [(2, 6, 16), (2, 9, 16)]),
+    (mala.nn.MalaAttention(16, 2, causal=True), [(2, 6, 16), (3, 6, 16)]),
+    (mala.nn.Block(16, 2, 24), [(2, 16, 4, 4)]),
+], ids=["sequence", "causal", "block"])
+def test_inductor_compiles_layers_for_any_size(layer, sizes):
+    """Forward and backward; the second size makes the compiler take it as one that changes."""
     torch._dynamo.reset()
-    run, x = torch.compile(layer, fullgraph=True), [torch.randn(2, 6, 16)]
-    torch.testing.assert_close(results(run, x), results(layer, x), rtol=1e-4, atol=1e-5)
+    run = torch.compile(layer, fullgraph=True)
+    for size in sizes:
+        x = [torch.randn(size)]
+        torch.testing.assert_close(results(run, x), results(layer, x), rtol=1e-4, atol=1e-5)
+
+
+def test_export_of_operator_and_layer_for_any_number_of_tokens():
+    class Operator(torch.nn.Module):
+        def forward(self, q, k, v):
+            return mala.attention(q, k, v, rope="1d", norm="balanced")
+
+    tokens = torch.export.Dim("tokens", min=2)
+    for module, shape, count, axis in ((Operator(), (1, 2, 6, 8), 3, 2),
+                                       (mala.nn.MalaAttention(16, 2, rope="1d"), (1, 6, 16), 1, 1)):
+        inputs = [torch.randn(shape) for _ in range(count)]
+        program = torch.export.export(module, tuple(inputs), dynamic_shapes=({axis: tokens},) * count)
+        longer = [torch.randn(*shape[:axis], 11, *shape[axis + 1:]) for _ in range(count)]
+        torch.testing.assert_close(program.module()(*longer), module(*longer))
 
 
 def test_export_keeps_the_operator_and_the_answers():

@@ -58,6 +58,8 @@ def list_models() -> list[str]:
 
 
 def mavit_config(name: str) -> MavitConfig:
+    if not isinstance(name, str):
+        raise TypeError(f"the model's name is a {type(name).__name__}; it must be a str")
     if name not in _CONFIGS:
         raise ValueError(f"no model '{name}'; there are {', '.join(_CONFIGS)}")
     return _CONFIGS[name]

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Optional
 
+import torch
 from torch import Tensor, nn
 
 import mala
@@ -36,6 +37,8 @@ class MalaAttention(nn.Module):
         self.heads, self.kv_heads, self.causal = heads, kv_heads, causal
         self._keep_rope(rope)
         self.options = {"rule": rule, "feature": feature, "norm": norm}
+        nothing = torch.empty(1, 1, 1, 8, device="meta")
+        mala.attention(nothing, nothing, nothing, **self.options)  # wrong words are refused here
         kv_dim = dim // heads * kv_heads
         self.sizes = [dim, kv_dim, kv_dim] + [dim] * gate
         self.qkv = nn.Linear(dim, sum(self.sizes), bias=bias)

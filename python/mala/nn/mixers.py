@@ -28,6 +28,9 @@ def check_mixer(mixer: str) -> str:
 
 
 def check_heads(dim: int, heads: int) -> None:
+    for name, value in (("dim", dim), ("heads", heads)):
+        if not isinstance(value, int):
+            raise TypeError(f"{name} is a {type(value).__name__}; it must be an int")
     if heads < 1 or dim < 1 or dim % (8 * heads):
         raise ValueError(f"dim {dim} with {heads} heads; each head needs a multiple of 8 channels, "
                          "so make dim a multiple of 8 * heads")
