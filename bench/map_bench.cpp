@@ -13,6 +13,7 @@
 #include "mala/core/text_table.h"
 #include "mala/data/batches.h"
 #include "mala/data/dataset/open.h"
+#include "mala/data/dataset/renumbered.h"
 #include "mala/models/vision/load.h"
 #include "mala/models/vision/probe.h"
 #include "mala/tasks/explain/measures.h"
@@ -29,11 +30,12 @@ constexpr const char* kHelp =
 
   map_bench --data FOLDER [--pictures N] [--beside FILE] MODEL.safetensors...
 
-For each model, and for linear, InLine and MALA attention made from its own queries and keys: the
-Kullback-Leibler divergence (nats) from softmax's map to the rule's, and Spearman's rank correlation.
-Means over stages (last block of each), heads, all tokens and N pictures (50), spread over FOLDER.
-`as trained` is the rule that the model itself has. With --beside, the model's own maps are also
-compared with those of that model, by its own rule, as means of their heads: trained apart, on the
+For each model, and for linear, InLine and MALA attention (both norms) made from its own queries and
+keys: the Kullback-Leibler divergence (nats) from softmax's map to the rule's, where negative weights
+count as nothing and no share as less than a thousandth of the mean one, and Spearman's rank
+correlation. Means over stages (last block of each), heads, all tokens and N pictures (50), spread over
+FOLDER. `as trained` is the rule that the model itself has. With --beside, the model's own maps are
+also compared with those of that model, by its own rule, as means of their heads: trained apart, on the
 same pictures. s is the mean magnitude of the model's queries.
 )";
 
@@ -98,21 +100,26 @@ data::Normalization normalization_of(const models::Card& card) {
 
 std::vector<Tensor> pictures_for(const Model& model, const Options& o) {
   const auto source = data::open_images(o.data);
-  const int64_t count = std::min(o.pictures, source->size());
-  const int64_t step = source->size() / count;
+  const int64_t count = std::min(o.pictures, source->size()), step = source->size() / count;
+  const data::Renumbered some(*source, count, [step](int64_t i) { return i * step; });
   std::vector<Tensor> pictures;
-  data::ImageBatches batches(*source, {.batch_size = step,
-                                       .image_size = model.card.image_size,
-                                       .shuffle = false,
-                                       .normalization = normalization_of(model.card)});
-  while (std::ssize(pictures) < count) {  // the first of each `step` in their order
-    const auto batch = batches.next();
-    check(batch.has_value(), kWhere, o.data, " ended after ", pictures.size(), " pictures");
+  data::ImageBatches batches(some, {.batch_size = 1,
+                                    .image_size = model.card.image_size,
+                                    .shuffle = false,
+                                    .normalization = normalization_of(model.card)});
+  while (const auto batch = batches.next()) {
     Tensor pixels = torch::empty({1, batch->size, batch->size, 3});
     std::copy_n(batch->pixels.data(), pixels.numel(), pixels.mutable_data_ptr<float>());
     pictures.push_back(pixels.permute({0, 3, 1, 2}));
   }
   return pictures;
+}
+
+void check_alike(const Model& a, const Model& b) {
+  check(a.card.image_size == b.card.image_size && a.card.mean == b.card.mean &&
+            a.card.deviation == b.card.deviation,
+        kWhere, a.name, " and ", b.name,
+        " see pictures of another size or normalisation; compare models of one kind");
 }
 
 // Of one stage, in double: what all rules make their weights from.
@@ -124,6 +131,8 @@ struct StageScores {
 std::vector<StageScores> scores_of(Model& model, const Tensor& picture) {
   std::vector<StageScores> stages;
   for (const models::StageProbe& stage : models::probe(*model.net, picture)) {
+    check(stage.mixer != Mixer::kMalaRelu && stage.mixer != Mixer::kMalaExp, kWhere, model.name,
+          " has the mixer ", nn::word_for(stage.mixer), ", whose maps are not written out");
     stages.push_back({score(stage, torch::arange(stage.q.size(1))), stage.mixer});
   }
   return stages;
@@ -182,6 +191,7 @@ int run(const Options& o) {
       {.labels = {"model", "rule"}, .figures = {"KL", "rank correlation", "s"}}};
   for (const std::string& file : o.models) {
     Model model(file);
+    if (beside) check_alike(model, *beside);
     Rows rows;
     for (const Tensor& picture : pictures_for(model, o)) {
       measure(model, beside.get(), picture, rows);

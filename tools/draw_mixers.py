@@ -41,7 +41,7 @@ def draw_panel(box, title, mixers, theme):
         parts.append(f'<path d="M{x(tick):.1f} {top}V{bottom}" stroke="{theme["grid"]}"/>')
         parts.append(chart.text(x(tick), bottom + 17, f"{tick}", fill=theme["soft"], font_size=12,
                                 text_anchor="middle"))
-    for i, mixer in enumerate(NAMES):
+    for i, mixer in enumerate(name for name in NAMES if name in mixers):
         y = top + ROW * (i + 0.5)
         colour = theme["blue" if mixer.startswith("mala") else "amber"]
         mean = sum(mixers[mixer]) / len(mixers[mixer])

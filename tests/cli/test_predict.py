@@ -187,3 +187,11 @@ def test_places_and_types_that_are_not_there(folder, weights):
     runs = together(lambda w: mala(*words, *w[0], code=w[1]), wrong)
     for (_, _, hint), run in zip(wrong, runs):
         assert hint in run.err
+
+
+def test_the_shipped_model_knows_the_shipped_pictures():
+    pictures = sorted((ROOT / "examples/pictures").glob("*_?.jpg"))
+    assert len(pictures) == 4
+    run = mala("predict", *pictures, "--weights", ROOT / "models/mavit_n.safetensors", "--json")
+    for file, predictions in answers(run).items():
+        assert predictions[0]["label"] in file  # cat_1.jpg is a cat
