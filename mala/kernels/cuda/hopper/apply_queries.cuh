@@ -94,6 +94,8 @@ __global__ void __launch_bounds__(kRowThreads, kDim <= 64 ? 4 : 2)
     }
     tokens.advance(call.q_turning, kRowTokens);
   }
+#else
+  __trap();  // never launched there
 #endif
 }
 

@@ -223,6 +223,7 @@ __global__ void __launch_bounds__(kRowThreads, 2)
   using Memory = QueryGradientMemory<kDim>;
   using S = typename Memory::S;
   static_assert(S::kPanels == 1);
+  static_assert(gpu::SumShape<BFloat16, kDim>::kThreads == kRowThreads);  // of write_column_sums
   extern __shared__ __align__(128) std::byte shared[];
   const Memory memory{aligned(shared)};
   if (call.table) wait_for_previous();
@@ -294,6 +295,8 @@ __global__ void __launch_bounds__(kRowThreads, 2)
   sums.write(call, head.value_mean, to);
   write_column_sums<BFloat16, kDim>(rows.keys, reinterpret_cast<float*>(memory.memory),
                                     call.layout.dim, to + call.layout.keys());
+#else
+  __trap();  // never launched there
 #endif
 }
 

@@ -222,6 +222,8 @@ __global__ void __launch_bounds__(kSumThreads<kDim>, kDim <= 64 ? 4 : 2)
   if (!Kind::kTurns) features.turned = features.plain;
   write_unit_sums<kDim>(features.plain, vectors, to + call.layout.keys());
   write_unit_sums<kDim>(features.turned, vectors, to + call.layout.rotated_keys());
+#else
+  __trap();  // never launched there
 #endif
 }
 
