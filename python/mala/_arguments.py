@@ -17,14 +17,10 @@ _ROPE_FORMS = 'None, "1d", (rows, columns), a list of such pairs, or the tensors
 
 
 def check_tensors(**tensors: Any) -> None:
-    """Raises TypeError for the first that is no tensor, or none that lies in rows."""
+    """Raises TypeError for the first that is no tensor."""
     for name, value in tensors.items():
         if not isinstance(value, Tensor):
             raise TypeError(f"{name} is a {type(value).__name__}; it must be a torch.Tensor")
-        if value.layout is not torch.strided or value.is_nested:
-            kind = "nested" if value.is_nested else str(value.layout).removeprefix("torch.")
-            raise TypeError(f"{name} is a {kind} tensor; make it dense, or pack sequences of "
-                            "different lengths and pass cu_seqlens")
 
 
 def rope_options(rope: Rope) -> dict[str, Any]:
@@ -96,6 +92,10 @@ def raise_naturally(error: RuntimeError) -> NoReturn:
     """The operator knows RuntimeError alone: values that do not fit become ValueError, and types
     TypeError. What is not ours, such as memory that ran out, stays what it is."""
     text = str(error).split("\n")[0]
+    other_kind = re.match(r"Could not run 'mala::.*' with arguments from the '(\w+)' backend", text)
+    if other_kind:
+        raise TypeError(f"a tensor is of the kind {other_kind[1]}; make it dense, or pack sequences "
+                        "of different lengths and pass cu_seqlens") from None
     if type(error) is not RuntimeError:
         raise error
     wrong_argument = re.match(r"mala::(\w+)\(\) Expected a value of type '(.*)' for argument "

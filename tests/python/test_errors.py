@@ -13,9 +13,9 @@ ENDS = torch.tensor([0, 4, 6])
 WRONG = {
     "list": (TypeError, lambda: mala.attention([1.0], X, X), "q is a list; it must be a torch.Tensor"),
     "none": (TypeError, lambda: mala.attention(X, X, None), "v is a NoneType"),
-    "sparse": (TypeError, lambda: mala.attention(X.to_sparse(), X, X), "q is a sparse_coo tensor; make"),
+    "sparse": (TypeError, lambda: mala.attention(X.to_sparse(), X, X), "of the kind SparseCPU; make it dense"),
     "nested": (TypeError, lambda: mala.attention(X, torch.nested.nested_tensor([X[0], X[0]]), X),
-               "k is a nested tensor; .*cu_seqlens"),
+               "of the kind NestedTensorCPU; .*cu_seqlens"),
     "layer's rule": (ValueError, lambda: mala.nn.MalaAttention(16, 2, rule="x"), 'rule is "x"; valid are'),
     "layer's size": (TypeError, lambda: mala.nn.MalaAttention("16", 2), "dim is a str; it must be an int"),
     "model's name": (TypeError, lambda: mala.create_model(["a"]), "name is a list; it must be a str"),
