@@ -63,6 +63,25 @@ TYPED_TEST(GpuAttention, ManyTokens) {
   }
 }
 
+// So many heads that a block walks over several tiles, the last of them ragged: what is on its way
+// for the next tile, and sums that go on, meet every kind of turns, norm and tail.
+using GpuAttentionTiles = GpuTest;
+TEST_F(GpuAttentionTiles, SeveralForEachBlock) {
+  AttentionCase c{.batch = 66, .heads = 4, .queries = 150, .keys = 150};
+  for (const int64_t dim : {64, 96, 128}) {
+    for (const Rope& rope : {Rope{}, Rope::grid(15), Rope::line(1000)}) {
+      for (const int tail : {0, 3}) {
+        if (dim > 64 && tail != static_cast<int>(c.seed % 2) * 3) continue;  // they take long
+        c.dim = c.value_dim = dim;
+        c.options.norm = kNorms[++c.seed % 3];
+        c.options.q_rope = c.options.k_rope = rope;
+        c.set_tail(tail);
+        check_on_gpu<BFloat16>(c);
+      }
+    }
+  }
+}
+
 TYPED_TEST(GpuAttention, EveryOption) {
   AttentionCase c{.batch = 1, .heads = 2, .queries = 14, .keys = 21, .dim = 16, .value_dim = 24};
   for (const Rule rule : kRules)
