@@ -132,41 +132,52 @@ STEADY = """
 def steady():
     torch.manual_seed(5)
     config = MavitConfig((16, 16), (1, 1), (2, 1), ("mala", "softmax"), projection=24, num_classes=4,
-                         stem_stride=2)
+                         stem_stride=2, drop_path=0.1)
     return Mavit(config).eval()
 """
-# Each process trains on its half of a batch; losses of both are averaged by the wrapper.
+# Each process trains on its half of a batch; losses of both are averaged by the wrapper. Once with
+# steady statistics, once as models are trained: batch norms, dropped branches, blocks reckoned twice.
 DATA_PARALLEL = "from mala.models import Mavit, MavitConfig" + STEADY + """
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 torch.set_num_threads(1)
 images, labels = torch.randn(4, 3, 16, 16), torch.randn(4, 4)
-results = []
-for wrap in ("ddp", "fsdp"):
-    model = steady()
+
+def wrapped_by(wrap, model):
     if wrap == "ddp":
-        wrapped = DistributedDataParallel(model)
-    else:
-        mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
-        for stage in model.layers:
-            fully_shard(stage.blocks[0].attn, mesh=mesh)
-            fully_shard(stage.blocks[0], mesh=mesh)
-        wrapped = fully_shard(model, mesh=mesh)
+        return DistributedDataParallel(model)
+    mesh = dist.device_mesh.init_device_mesh("cpu", (2,))
+    for stage in model.layers:
+        fully_shard(stage.blocks[0].attn, mesh=mesh)
+        fully_shard(stage.blocks[0], mesh=mesh)
+    return fully_shard(model, mesh=mesh)
+
+def train(model, wrap, steps):
+    wrapped, losses = wrapped_by(wrap, model), []
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    for _ in range(2):
+    for _ in range(steps):
         optimizer.zero_grad()
         part = slice(2 * rank, 2 * rank + 2)
-        (wrapped(images[part]) - labels[part]).square().mean().backward()
+        loss = (wrapped(images[part]) - labels[part]).square().mean()
+        loss.backward()
+        losses.append(loss.item())
         optimizer.step()
     whole = lambda p: p.full_tensor() if hasattr(p, "full_tensor") else p
-    results.append([whole(p).detach().clone() for p in model.parameters()])
-torch.save([images, labels, results], f"{folder}/{rank}")
+    return [whole(p).detach().clone() for p in model.parameters()], losses
+
+results = [train(steady(), wrap, 2)[0] for wrap in ("ddp", "fsdp")]
+lively = []
+for wrap in ("ddp", "fsdp"):
+    model = steady().train()
+    model.set_grad_checkpointing()
+    lively.append(train(model, wrap, 12))
+torch.save([images, labels, results, lively], f"{folder}/{rank}")
 dist.destroy_process_group()
 """
 
 
 def test_ddp_and_fsdp_train_as_one_process_does(two_processes):
-    (images, labels, first), (_, _, second) = two_processes(DATA_PARALLEL)
+    (images, labels, first, lively), (_, _, second, other) = two_processes(DATA_PARALLEL)
     names = {"torch": torch, "Mavit": Mavit, "MavitConfig": MavitConfig}
     exec(STEADY, names)
     model = names["steady"]()
@@ -178,3 +189,6 @@ def test_ddp_and_fsdp_train_as_one_process_does(two_processes):
     for trained in (*first, *second):
         torch.testing.assert_close(trained, [p.detach() for p in model.parameters()],
                                    rtol=1e-4, atol=1e-5)
+    for (weights, losses), (same, _) in zip(lively, other):
+        torch.testing.assert_close(weights, same, rtol=0, atol=0)  # both have what was averaged
+        assert losses[-1] < 0.8 * losses[0]
