@@ -16,6 +16,7 @@
 #include "mala/data/dataset/renumbered.h"
 #include "mala/models/vision/load.h"
 #include "mala/models/vision/probe.h"
+#include "mala/tasks/classify.h"
 #include "mala/tasks/explain/measures.h"
 
 namespace mala::bench {
@@ -78,7 +79,8 @@ struct Model {
       : name(std::filesystem::path(file).parent_path().filename()) {
     models::LoadedVision loaded = models::load_vision({.weights = file});
     auto* mavit = std::get_if<models::Mavit>(&loaded.model);
-    check(mavit != nullptr, kWhere, file, " is no MAViT, whose stages alone can be looked into");
+    check(mavit != nullptr, kWhere, file,
+          " is no MAViT, whose stages alone can be looked into; give a file of one");
     net = *mavit;
     net->eval();
     card = loaded.card;
@@ -89,25 +91,14 @@ struct Model {
   models::Card card;
 };
 
-data::Normalization normalization_of(const models::Card& card) {
-  data::Normalization to;
-  for (size_t c = 0; c < data::kChannels; ++c) {
-    to.mean[c] = static_cast<float>(card.mean[c]);
-    to.deviation[c] = static_cast<float>(card.deviation[c]);
-  }
-  return to;
-}
-
 std::vector<Tensor> pictures_for(const Model& model, const Options& o) {
   const auto source = data::open_images(o.data);
   const int64_t count = std::min(o.pictures, source->size()), step = source->size() / count;
   const data::Renumbered some(*source, count, [step](int64_t i) { return i * step; });
   std::vector<Tensor> pictures;
-  data::ImageBatches batches(some, {.batch_size = 1,
-                                    .image_size = model.card.image_size,
-                                    .shuffle = false,
-                                    .normalization = normalization_of(model.card)});
+  data::ImageBatches batches(some, tasks::view_of(model.card, 1));
   while (const auto batch = batches.next()) {
+    for (const data::BadFile& file : batch->skipped) check(false, kWhere, file.reason);
     Tensor pixels = torch::empty({1, batch->size, batch->size, 3});
     std::copy_n(batch->pixels.data(), pixels.numel(), pixels.mutable_data_ptr<float>());
     pictures.push_back(pixels.permute({0, 3, 1, 2}));
@@ -117,7 +108,7 @@ std::vector<Tensor> pictures_for(const Model& model, const Options& o) {
 
 void check_alike(const Model& a, const Model& b) {
   check(a.card.image_size == b.card.image_size && a.card.mean == b.card.mean &&
-            a.card.deviation == b.card.deviation,
+            a.card.deviation == b.card.deviation && a.card.crop == b.card.crop,
         kWhere, a.name, " and ", b.name,
         " see pictures of another size or normalisation; compare models of one kind");
 }
@@ -132,7 +123,9 @@ std::vector<StageScores> scores_of(Model& model, const Tensor& picture) {
   std::vector<StageScores> stages;
   for (const models::StageProbe& stage : models::probe(*model.net, picture)) {
     check(stage.mixer != Mixer::kMalaRelu && stage.mixer != Mixer::kMalaExp, kWhere, model.name,
-          " has the mixer ", nn::word_for(stage.mixer), ", whose maps are not written out");
+          " has the mixer ", nn::word_for(stage.mixer),
+          ", whose maps are not written out; give one with mala, mala_balanced, softmax, linear or "
+          "inline");
     stages.push_back({score(stage, torch::arange(stage.q.size(1))), stage.mixer});
   }
   return stages;

@@ -63,15 +63,15 @@ std::string Classifier::label(int64_t index) const {
   return card_.labels.empty() ? "" : card_.labels[static_cast<size_t>(index)];
 }
 
-data::BatchOptions Classifier::view(int64_t batch_size) const {
-  const auto side = static_cast<double>(card_.image_size);
+data::BatchOptions view_of(const models::Card& card, int64_t batch_size) {
+  const auto side = static_cast<double>(card.image_size);
   data::BatchOptions options;
   options.batch_size = batch_size;
-  options.image_size = card_.image_size;
+  options.image_size = card.image_size;
   options.shuffle = false;
   options.drop_last = false;
-  options.short_side = std::lround(side / card_.crop);
-  options.normalization = normalization_of(card_);
+  options.short_side = std::lround(side / card.crop);
+  options.normalization = normalization_of(card);
   options.replace_broken = false;
   return options;
 }

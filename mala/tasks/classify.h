@@ -19,6 +19,10 @@ struct Prediction {
   double probability = 0;  // softmax over all classes
 };
 
+// What data::ImageBatches must be told to show pictures as a model of this card saw them in
+// training.
+data::BatchOptions view_of(const models::Card& card, int64_t batch_size);
+
 class Classifier {
  public:
   // MAViT is folded for inference; the loaded model is not needed afterwards.
@@ -35,8 +39,7 @@ class Classifier {
   // Empty where the class has no name.
   std::string label(int64_t index) const;
 
-  // What data::ImageBatches must be told to show pictures as this model saw them in training.
-  data::BatchOptions view(int64_t batch_size) const;
+  data::BatchOptions view(int64_t batch_size) const { return view_of(card_, batch_size); }
 
   // (B, 3, H, W), normalised, of the type and on the device that this was made for -> (B, classes).
   at::Tensor logits(const at::Tensor& images) const { return forward_(images); }

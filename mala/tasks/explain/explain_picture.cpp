@@ -13,6 +13,7 @@
 #include "mala/data/image/encode_png.h"
 #include "mala/data/image/prepare.h"
 #include "mala/data/image/resize.h"
+#include "mala/tasks/classify.h"
 #include "mala/tasks/explain/explain.h"
 #include "mala/tasks/explain/heat.h"
 #include "mala/tasks/explain/page.h"
@@ -51,13 +52,8 @@ int64_t times_shown(const data::Image& whole, const models::Card& card) {
 }
 
 torch::Tensor numbers_of(const data::Image& image, const models::Card& card) {
-  data::Normalization normalization;
-  for (size_t c = 0; c < data::kChannels; ++c) {
-    normalization.mean[c] = static_cast<float>(card.mean[c]);
-    normalization.deviation[c] = static_cast<float>(card.deviation[c]);
-  }
   const torch::Tensor numbers = torch::empty({1, image.size.height, image.size.width, 3});
-  normalize(image, normalization, data::PixelOrder::kPixels,
+  normalize(image, view_of(card, 1).normalization, data::PixelOrder::kPixels,
             {numbers.mutable_data_ptr<float>(), static_cast<size_t>(numbers.numel())});
   return numbers.permute({0, 3, 1, 2});
 }
