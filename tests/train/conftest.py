@@ -49,7 +49,12 @@ def start(*words, **more):
 
 class Run:
     def __init__(self, process, timeout=100):
-        self.out, self.err = process.communicate(timeout=timeout)
+        try:
+            self.out, self.err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            said = "".join(process.communicate())
+            pytest.fail(f"did not end within {timeout} s; it said:\n{said}")
         self.code = process.returncode
 
 
@@ -61,10 +66,10 @@ def mala(*words, code=0, **more):
 
 
 def start_launched(processes, *words):
-    """The same under torchrun."""
+    """The same under torchrun, which would name this machine by a name that it may not know."""
     launcher = pathlib.Path(sys.executable).parent / "torchrun"
-    command = [launcher, "--standalone", "--no-python", f"--nproc-per-node={processes}",
-               os.environ["MALA_PROGRAM"], *words]
+    command = [launcher, "--standalone", "--local-addr=127.0.0.1", "--no-python",
+               f"--nproc-per-node={processes}", os.environ["MALA_PROGRAM"], *words]
     return Run(subprocess.Popen([str(word) for word in command], text=True,
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, env=environment()))
