@@ -1,5 +1,6 @@
 // Shows in the terminal what magnitude-aware linear attention is for: it sharpens like softmax,
 // and costs as little as linear attention.
+#include <charconv>
 #include <cstdio>
 #include <exception>
 #include <string_view>
@@ -47,7 +48,7 @@ void show_ratios() {
         "; run ./test to find the kernel that is wrong");
 }
 
-void show_times(int64_t threads) {
+void show_times(int64_t threads, int64_t most_tokens) {
   print_heading("2. And it should stay cheap: microseconds per token");
   std::printf(
       "Softmax compares every token with every other: twice the tokens, four times the\n"
@@ -55,21 +56,35 @@ void show_times(int64_t threads) {
       "One head of 64 numbers, float32, %ld threads (%s). `published` is the paper's\n"
       "formula in PyTorch; `mala` is this library, and gives the same numbers.\n\n",
       static_cast<long>(threads), cpu::current_isa().c_str());
-  show_speed();
+  show_speed(most_tokens);
+}
+
+// The only argument there is.
+int64_t most_tokens_of(std::string_view argument) {
+  int64_t tokens = 0;
+  const char* end = argument.data() + argument.size();
+  const auto [stopped, error] = std::from_chars(argument.data(), end, tokens);
+  check(error == std::errc{} && stopped == end && tokens >= kFewestTokens && tokens <= kMostTokens,
+        "magnitude_demo", "'", argument, "' is no number of tokens from ", kFewestTokens, " to ",
+        kMostTokens, "; --help tells more");
+  return tokens;
 }
 
 int run(int argc, char** argv) {
-  if (argc > 1) {
-    const std::string_view argument = argv[1];
-    check(argument == "--help" || argument == "-h", "magnitude_demo", "unknown argument '",
-          argument, "'; it takes none");
-    std::puts("magnitude_demo: the ratio test and the time per token. It takes no arguments.");
+  const std::string_view argument = argc > 1 ? argv[1] : "";
+  if (argument == "--help" || argument == "-h") {
+    std::printf(
+        "magnitude_demo [TOKENS]: the ratio test, and the time per token for %ld to TOKENS tokens\n"
+        "(%ld, of which softmax takes half a minute).\n",
+        static_cast<long>(kFewestTokens), static_cast<long>(kMostTokens));
     return 0;
   }
+  check(argc <= 2, "magnitude_demo", "got ", argc - 1, " arguments; it takes one at most");
+  const int64_t most_tokens = argc > 1 ? most_tokens_of(argument) : kMostTokens;
   const int64_t threads = set_threads(0);
   const Bystanders bystanders;
   show_ratios();
-  show_times(threads);
+  show_times(threads, most_tokens);
   bystanders.warn();
   std::puts("\nMore figures: build/dev/bin/attention_bench --help. The formulas: docs/math.md.");
   return 0;

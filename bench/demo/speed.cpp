@@ -16,7 +16,6 @@ namespace mala::bench {
 
 namespace {
 
-constexpr int64_t kFewestTokens = 1024, kMostTokens = 65536;
 // Seconds that one run of softmax may take: beyond the first it is timed once and not in turns,
 // beyond the second not at all.
 constexpr double kLongRun = 1, kLongestRun = 12;
@@ -89,13 +88,13 @@ double softmax_seconds_next(const SpeedRow& row) {
 
 }  // namespace
 
-void show_speed() {
+void show_speed(int64_t most_tokens) {
   std::puts(
       "               microseconds per token                  mala is faster than\n"
       "    tokens     softmax   published      mala          softmax   published");
   SpeedRow row, last_with_softmax;
   double expected = 0;
-  for (int64_t tokens = kFewestTokens; tokens <= kMostTokens; tokens *= 2) {
+  for (int64_t tokens = kFewestTokens; tokens <= most_tokens; tokens *= 2) {
     expected = row.us.count("sdpa") > 0 ? softmax_seconds_next(row) : 4 * expected;
     row = measure_row(tokens, expected);
     if (row.us.count("sdpa") > 0) last_with_softmax = row;

@@ -174,10 +174,14 @@ class AttentionBench(InFolder):
                 self.assertIn(word, result.stderr)
 
     def test_demo_agrees_with_the_formulas(self):
-        result = run(DEMO)
+        result = run(DEMO, "2048")
         self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("at 2048 tokens", result.stdout)
         self.assertIn("softmax", result.stdout)
         self.assertIn("MALA", result.stdout)
+        for wrong in (["3"], ["many"], ["2048", "4096"]):
+            self.assertEqual(run(DEMO, *wrong).returncode, 1)
+            self.assertIn("[magnitude_demo]", run(DEMO, *wrong).stderr)
 
 
 if __name__ == "__main__":
