@@ -75,11 +75,12 @@ int run(int argc, char** argv) {
   if (argument == "--help" || argument == "-h") {
     std::printf(
         "magnitude_demo [TOKENS]: the ratio test, and the time per token for %ld to TOKENS tokens\n"
-        "(%ld, of which softmax takes half a minute).\n",
+        "(%ld, where softmax takes most of the time).\n",
         static_cast<long>(kFewestTokens), static_cast<long>(kMostTokens));
     return 0;
   }
-  check(argc <= 2, "magnitude_demo", "got ", argc - 1, " arguments; it takes one at most");
+  check(argc <= 2, "magnitude_demo", "got ", argc - 1,
+        " arguments; it takes one at most: the most tokens, such as 4096");
   const int64_t most_tokens = argc > 1 ? most_tokens_of(argument) : kMostTokens;
   const int64_t threads = set_threads(0);
   const Bystanders bystanders;

@@ -180,8 +180,9 @@ class AttentionBench(InFolder):
         self.assertIn("softmax", result.stdout)
         self.assertIn("MALA", result.stdout)
         for wrong in (["3"], ["many"], ["2048", "4096"]):
-            self.assertEqual(run(DEMO, *wrong).returncode, 1)
-            self.assertIn("[magnitude_demo]", run(DEMO, *wrong).stderr)
+            refused = run(DEMO, *wrong)
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn("[magnitude_demo]", refused.stderr)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -47,12 +48,20 @@ def start(*words, **more):
                             stderr=subprocess.PIPE, env=environment(**more))
 
 
+def kill_all_of(process):
+    """With those that it started, where it leads a group: they hold the ends of its pipes."""
+    if os.getpgid(process.pid) == process.pid:
+        os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+
+
 class Run:
     def __init__(self, process, timeout=100):
         try:
             self.out, self.err = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
-            process.kill()
+            kill_all_of(process)
             said = "".join(process.communicate())
             pytest.fail(f"did not end within {timeout} s; it said:\n{said}")
         self.code = process.returncode
@@ -72,7 +81,8 @@ def start_launched(processes, *words):
                f"--nproc-per-node={processes}", os.environ["MALA_PROGRAM"], *words]
     return Run(subprocess.Popen([str(word) for word in command], text=True,
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, env=environment()))
+                                stderr=subprocess.PIPE, env=environment(),
+                                start_new_session=True))
 
 
 def picture(colour, seed, size=32):
