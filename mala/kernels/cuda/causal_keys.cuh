@@ -1,7 +1,7 @@
 // What a causal sweep knows of keys: the sums before a tile, and the keys and values within it.
 #pragma once
 
-#include "mala/kernels/cuda/causal_tile.cuh"
+#include "mala/kernels/cuda/causal_matrix.cuh"
 
 namespace mala::gpu {
 
