@@ -51,8 +51,7 @@ void attention_forward(const AttentionInputs<T>& inputs, const AttentionOptions&
   plan.set_tensors(out);
   plan.call.state = state.data();
   plan.launch_tables(on);
-  run_sum_keys(on, plan);
-  run_apply_queries(on, plan);
+  run_forward(on, plan);
 }
 
 template <typename T>

@@ -59,8 +59,9 @@ __global__ void __launch_bounds__(kAddThreads)
   const int64_t unit = blockIdx.x, index = blockIdx.x / heads, head = blockIdx.x % heads;
   const Sequence sequence = call.sequence(index);
   const int64_t group = sums.of_keys ? 1 : call.group;
-  const int64_t parts = (sums.of_keys ? sequence.k_parts : sequence.q_parts) * group;
-  const int64_t before = (sums.of_keys ? sequence.k_parts_before : sequence.q_parts_before) * group;
+  const int64_t parts = (sums.of_keys ? sequence.k_parts : sequence.q_parts) * group / sums.cluster;
+  const int64_t before =
+      (sums.of_keys ? sequence.k_parts_before : sequence.q_parts_before) * group / sums.cluster;
   const int64_t i = (int64_t{blockIdx.y} * fours + four) * 4;
   const float* from = sums.parts + (before * call.kv_heads + head * parts + slice) * sums.size + i;
   double sum[4] = {};
@@ -143,7 +144,8 @@ template <typename T>
 void launch_add_parts(Launcher& on, const Call<T>& call, const PartSums& sums) {
   constexpr int kPartsOfSlice = 4, kMostSlices = 32;
   int slices = 1;
-  while (slices < kMostSlices && slices * kPartsOfSlice < sums.most_parts) slices *= 2;
+  while (slices < kMostSlices && slices * kPartsOfSlice < sums.most_parts / sums.cluster)
+    slices *= 2;
   launch<add_parts_kernel<T>>(
       on,
       {dim3(static_cast<unsigned>(sums.units),

@@ -43,9 +43,14 @@ struct Turning {
   int axis_pairs = 0;            // pairs with a frequency of their own: all, or half for a grid
   const Turn* rests = nullptr;   // of all positions from first_row on, or the first kTurnBlock
   const Turn* blocks = nullptr;  // of every kTurnBlock-th from first_row on, or none
+  bool composed = false;         // whether there are such
   int columns = 0;               // where the columns begin, less the pairs of a row
   int64_t first_row = 0;
 };
+
+// What a kernel is compiled to know of turns: that there are none, that one table has them all,
+// that two tables of a line have to be composed, or nothing.
+enum class Turned { kNot, kDirect, kLine, kSomehow };
 
 // Floats of one head's state, or of the sums of a part of its tokens.
 struct StateLayout {
@@ -109,5 +114,17 @@ struct Call {
   MALA_INLINE bool centred() const { return norm == Norm::kBalanced; }
   MALA_INLINE bool rotated_magnitude() const { return norm == Norm::kPrinted; }
 };
+
+// How both sides turn, where kernels for it are compiled.
+template <typename T>
+Turned how_turned(const Call<T>& call) {
+  auto how = [](const Turning& by) {
+    if (!by.turns) return Turned::kNot;
+    if (!by.composed) return Turned::kDirect;
+    return by.axis_pairs == by.pairs ? Turned::kLine : Turned::kSomehow;
+  };
+  const Turned q = how(call.q_turning);
+  return q == how(call.k_turning) ? q : Turned::kSomehow;
+}
 
 }  // namespace mala::gpu

@@ -16,7 +16,7 @@ namespace mala::gpu {
 
 struct LaunchSize {
   dim3 grid;
-  int threads = 0, shared_bytes = 0;
+  int threads = 0, shared_bytes = 0, cluster = 1;  // blocks in a row of the grid's second dimension
 };
 
 // Lets a kernel have as much shared memory as it needs: once for each device.
@@ -48,11 +48,18 @@ void launch(Launcher& on, const LaunchSize& size, const Args&... args) {
   config.blockDim = dim3(static_cast<unsigned>(size.threads));
   config.dynamicSmemBytes = static_cast<size_t>(size.shared_bytes);
   config.stream = static_cast<cudaStream_t>(on.stream());
-  cudaLaunchAttribute early{};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &early;
-  config.numAttrs = on.overlaps() ? 1 : 0;
+  cudaLaunchAttribute attributes[2] = {};
+  config.attrs = attributes;
+  if (on.overlaps()) {
+    cudaLaunchAttribute& early = attributes[config.numAttrs++];
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (size.cluster > 1) {
+    cudaLaunchAttribute& cluster = attributes[config.numAttrs++];
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {1, static_cast<unsigned>(size.cluster), 1};
+  }
   MALA_CUDA_CHECK(cudaLaunchKernelEx(&config, kKernel, args...));
 }
 
@@ -60,18 +67,6 @@ void launch(Launcher& on, const LaunchSize& size, const Args&... args) {
 inline bool is_usual(Feature feature, std::initializer_list<bool> vectors) {
   return feature == Feature::kElu1 &&
          std::find(vectors.begin(), vectors.end(), false) == vectors.end();
-}
-
-// How both sides turn, where kernels for it are compiled.
-template <typename T>
-Turned how_turned(const Call<T>& call) {
-  auto how = [](const Turning& by) {
-    if (!by.turns) return Turned::kNot;
-    if (!by.blocks) return Turned::kDirect;
-    return by.axis_pairs == by.pairs ? Turned::kLine : Turned::kSomehow;
-  };
-  const Turned q = how(call.q_turning);
-  return q == how(call.k_turning) ? q : Turned::kSomehow;
 }
 
 // Calls run(Kind) with what the kernels may know of a call.
@@ -87,8 +82,7 @@ void with_kind(const Call<T>& call, bool usual, Run&& run) {
   run(Kind<Turned::kSomehow, true, false>{});
 }
 
-// Whether there may be a kernel that multiplies by whole warpgroups, which only Hopper can. Each
-// pass has it for the head sizes at which it was measured to be the faster one.
+// Whether there may be a kernel that multiplies by whole warpgroups, which only Hopper can.
 #ifdef MALA_WITH_WGMMA
 constexpr bool kWithWgmma = true;
 #else

@@ -32,15 +32,19 @@ class Launcher {
   bool has_begun_ = false;
 };
 
-// Sizes of the grid of a pass.
+// Sizes of the grid of a pass. Where a pass goes by warpgroups, `cluster` blocks of a head add
+// their sums to each other; elsewhere it is 0.
 struct PassGrid {
   int64_t heads = 0, parts = 0, chunks = 1;
+  int cluster = 0;
 };
 
 template <typename T>
 void launch_sum_keys(Launcher& on, const Call<T>& call, int padded, const PassGrid& grid);
 template <typename T>
 void launch_apply_queries(Launcher& on, const Call<T>& call, int padded, const PassGrid& grid);
+template <typename T>
+void launch_whole_heads(Launcher& on, const Call<T>& call, const PassGrid& grid, int teams);
 template <typename T>
 void launch_prepare_right(Launcher& on, const Call<T>& call, int padded, int64_t units);
 template <typename T>
@@ -59,6 +63,7 @@ struct PartSums {
   float* sums = nullptr;
   bool of_keys = true;
   int64_t units = 0, most_parts = 0, size = 0;
+  int cluster = 1;  // whose parts are one already
 };
 template <typename T>
 void launch_add_parts(Launcher& on, const Call<T>& call, const PartSums& sums);

@@ -19,10 +19,11 @@ void launch_query_gradients(Launcher& on, const Call<T>& call, int padded, const
   with_dim<T>(padded, [&](auto dim) {
     auto run = [&](auto kind) {
       if constexpr (kOnHopper<T, decltype(kind)> && dim() == 64 && !kind.kTail) {
-        constexpr int kBytes = hopper::QueryGradientMemory<dim()>::kBytes + hopper::kAlign;
-        if (on.device().has_wgmma) {
+        using Block = hopper::QueryGradientBlock<dim()>;
+        if (grid.cluster > 0) {
           return launch<hopper::query_gradients_kernel<dim(), decltype(kind)>>(
-              on, {dim3_of(grid), hopper::kRowThreads, kBytes}, call);
+              on, {dim3_of(grid), Block::kThreads, Block::kBytes + hopper::kAlign, grid.cluster},
+              call);
         }
       }
       launch<query_gradients_kernel<T, dim(), decltype(kind)>>(
@@ -40,11 +41,11 @@ void launch_key_gradients(Launcher& on, const Call<T>& call, int padded, const P
   const bool usual = is_usual(call.feature, {has.k, has.v, has.d_key, has.d_value});
   with_dim<T>(padded, [&](auto dim) {
     with_kind<T, dim(), false>(call, usual, [&](auto kind) {
-      if constexpr (kOnHopper<T, decltype(kind)> && dim() <= 96) {
-        constexpr int kBytes = hopper::KeyGradientMemory<dim()>::kBytes + hopper::kAlign;
-        if (on.device().has_wgmma) {
+      if constexpr (kOnHopper<T, decltype(kind)>) {
+        using Block = hopper::KeyGradientBlock<dim()>;
+        if (grid.cluster > 0) {
           return launch<hopper::key_gradients_kernel<dim(), decltype(kind)>>(
-              on, {dim3_of(grid), hopper::kRowThreads, kBytes}, call);
+              on, {dim3_of(grid), Block::kThreads, Block::kBytes + hopper::kAlign}, call);
         }
       }
       launch<key_gradients_kernel<T, dim(), decltype(kind)>>(

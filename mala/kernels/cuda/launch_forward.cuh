@@ -4,6 +4,7 @@
 #include "mala/kernels/cuda/apply_queries.cuh"
 #include "mala/kernels/cuda/hopper/apply_queries.cuh"
 #include "mala/kernels/cuda/hopper/sum_keys.cuh"
+#include "mala/kernels/cuda/hopper/whole_heads.cuh"
 #include "mala/kernels/cuda/launch.cuh"
 #include "mala/kernels/cuda/sum_keys.cuh"
 
@@ -14,11 +15,13 @@ void launch_sum_keys(Launcher& on, const Call<T>& call, int padded, const PassGr
   const bool usual = is_usual(call.feature, {call.vectors.k, call.vectors.v});
   with_dim<T>(padded, [&](auto dim) {
     with_kind<T, dim(), false>(call, usual, [&](auto kind) {
-      if constexpr (kOnHopper<T, decltype(kind)> && dim() != 96) {
-        constexpr int kBytes = hopper::SumMemory<dim()>::kBytes + hopper::kAlign;
-        if (on.device().has_wgmma) {
-          return launch<hopper::sum_keys_kernel<dim(), decltype(kind)>>(
-              on, {dim3_of(grid), hopper::kSumThreads<dim()>, kBytes}, call);
+      if constexpr (kOnHopper<T, decltype(kind)>) {
+        constexpr int kTeams = hopper::kSumTeams<dim()>;
+        constexpr int kBytes = hopper::SumBlock<dim(), kTeams>::kBytes + hopper::kAlign;
+        constexpr int kThreads = kTeams * hopper::kSumThreads<dim()>;
+        if (grid.cluster > 0) {
+          return launch<hopper::sum_keys_kernel<dim(), kTeams, decltype(kind)>>(
+              on, {dim3_of(grid), kThreads, kBytes, grid.cluster}, call);
         }
       }
       launch<sum_keys_kernel<T, dim(), decltype(kind)>>(
@@ -36,10 +39,12 @@ void launch_apply_queries(Launcher& on, const Call<T>& call, int padded, const P
   with_dim<T>(padded, [&](auto dim) {
     auto run = [&](auto kind) {
       if constexpr (kOnHopper<T, decltype(kind)>) {
-        constexpr int kBytes = hopper::ApplyMemory<dim()>::kBytes + hopper::kAlign;
-        if (on.device().has_wgmma) {
-          return launch<hopper::apply_queries_kernel<dim(), decltype(kind)>>(
-              on, {dim3_of(grid), hopper::kRowThreads, kBytes}, call);
+        constexpr int kTeams = hopper::kApplyTeams<dim()>;
+        constexpr int kBytes =
+            hopper::ApplyBlock<dim(), kTeams, decltype(kind)>::kBytes + hopper::kAlign;
+        if (grid.cluster > 0) {
+          return launch<hopper::apply_queries_kernel<dim(), kTeams, decltype(kind)>>(
+              on, {dim3_of(grid), kTeams * hopper::kGroupThreads, kBytes}, call);
         }
       }
       launch<apply_queries_kernel<T, dim(), decltype(kind)>>(
@@ -49,6 +54,26 @@ void launch_apply_queries(Launcher& on, const Call<T>& call, int padded, const P
     if (tail) return with_kind<T, dim(), true>(call, usual, run);
     with_kind<T, dim(), false>(call, usual, run);
   });
+}
+
+template <typename T>
+void launch_whole_heads(Launcher& on, const Call<T>& call, const PassGrid& grid, int teams) {
+  auto run = [&](auto kind) {
+    if constexpr (kOnHopper<T, decltype(kind)>) {
+      auto run_with = [&](auto count) {
+        constexpr int kTeams = count();
+        constexpr int kBytes =
+            hopper::WholeBlock<64, kTeams, decltype(kind)>::kBytes + hopper::kAlign;
+        launch<hopper::whole_heads_kernel<64, kTeams, decltype(kind)>>(
+            on, {dim3_of(grid), kTeams * hopper::kGroupThreads, kBytes, grid.cluster}, call);
+      };
+      if (teams == 1) return run_with(std::integral_constant<int, 1>{});
+      run_with(std::integral_constant<int, 4>{});
+    }
+  };
+  if (call.inputs.local.data || call.inputs.gate.data)
+    return with_kind<T, 64, true>(call, true, run);
+  with_kind<T, 64, false>(call, true, run);
 }
 
 template <typename T>

@@ -19,13 +19,15 @@ int64_t chunks(const Plan<T>& plan) {
 template <typename T>
 void run_sum_keys(Launcher& on, const Plan<T>& plan) {
   Call<T> call = plan.call;
-  const bool whole = plan.most_key_parts == 1;  // a head's only part is its state
+  // A head's only part, or cluster of parts, is its state.
+  const bool whole = plan.most_key_parts == std::max(plan.key_cluster, 1);
   const PartSums sums{.parts = call.parts,
                       .sums = call.state,
                       .of_keys = true,
                       .units = plan.units(),
                       .most_parts = plan.most_key_parts,
-                      .size = call.layout.size()};
+                      .size = call.layout.size(),
+                      .cluster = std::max(plan.key_cluster, 1)};
   if (whole) call.parts = call.state;
   PassGrid grid = plan.key_grid();
   grid.chunks = chunks(plan);
@@ -40,17 +42,28 @@ void run_apply_queries(Launcher& on, const Plan<T>& plan) {
   launch_apply_queries(on, plan.call, plan.padded, plan.query_grid());
 }
 
+// Both.
+template <typename T>
+void run_forward(Launcher& on, const Plan<T>& plan) {
+  if (plan.whole_teams > 0) {
+    return launch_whole_heads(on, plan.call, plan.query_grid(), plan.whole_teams);
+  }
+  run_sum_keys(on, plan);
+  run_apply_queries(on, plan);
+}
+
 // Gradients of queries, and of the state into plan.call.gradient.
 template <typename T>
 void run_query_gradients(Launcher& on, const Plan<T>& plan) {
   Call<T> call = plan.call;
-  const bool whole = plan.most_query_parts == 1 && call.group == 1;
+  const bool whole = plan.most_query_parts == std::max(plan.query_cluster, 1) && call.group == 1;
   const PartSums sums{.parts = call.parts,
                       .sums = call.gradient,
                       .of_keys = false,
                       .units = plan.units(),
                       .most_parts = plan.most_query_parts * call.group,
-                      .size = call.layout.size()};
+                      .size = call.layout.size(),
+                      .cluster = std::max(plan.query_cluster, 1)};
   if (whole) call.parts = call.gradient;
   if (plan.is_large() || call.inputs.gate.data) {
     launch_prepare_right(on, call, plan.padded, plan.units());

@@ -26,6 +26,37 @@ int64_t part_tokens(const Side& side, int64_t heads, int64_t tile, int64_t block
   return divide_up(std::min(divide_up(side.longest, parts), most), tile) * tile;
 }
 
+// By warpgroups: in how many parts the tokens of a head are done first, where each multiprocessor
+// has a block, and a block as many teams. What a block does besides takes as long as some two
+// tiles.
+constexpr int64_t kHopperTile = 64;
+struct HopperSide {
+  int64_t heads, tiles, teams;
+};
+int64_t hopper_cost(const HopperSide& side, int64_t parts, int64_t multiprocessors) {
+  constexpr int64_t kBesides = 2;
+  return divide_up(side.heads * parts, multiprocessors) *
+         (divide_up(side.tiles, parts * side.teams) + kBesides);
+}
+// Powers of two, which clusters can be, or whole clusters.
+constexpr int kMostCluster = 8;
+int64_t hopper_parts(const HopperSide& side, int64_t multiprocessors) {
+  const int64_t least = divide_up(side.tiles * kHopperTile, kMostPartTokens * side.teams);
+  int64_t best = 0, best_cost = 0;
+  for (int64_t parts = 1; parts <= kMostParts; parts += std::min<int64_t>(parts, kMostCluster)) {
+    if (best > 0 && (parts > side.tiles || parts * side.heads > 2 * multiprocessors)) break;
+    if (parts < least && parts + kMostCluster <= kMostParts) continue;
+    const int64_t cost = hopper_cost(side, parts, multiprocessors);
+    if (best > 0 && cost >= best_cost) continue;
+    best = parts;
+    best_cost = cost;
+  }
+  return best;
+}
+int64_t hopper_part_tokens(const HopperSide& side, int64_t parts) {
+  return divide_up(side.tiles, parts) * kHopperTile;
+}
+
 // Tokens of a tile of each pass, and blocks of it that a multiprocessor holds.
 struct PassSize {
   int64_t tokens, blocks;
@@ -34,10 +65,8 @@ struct PassSizes {
   PassSize keys, queries;
 };
 template <typename T>
-PassSizes pass_sizes(int padded, Direction direction, bool by_warpgroups) {
-  const bool on_hopper = by_warpgroups && std::is_same_v<T, BFloat16>;
-  const BlocksAtOnce at_once =
-      on_hopper ? blocks_at_once_on_hopper(padded) : blocks_at_once(padded);
+PassSizes pass_sizes(int padded, Direction direction) {
+  const BlocksAtOnce at_once = blocks_at_once(padded);
   return with_dim<T>(padded, [&](auto dim) -> PassSizes {
     if (direction == Direction::kForward) {
       return {{SumShape<T, dim()>::kTokens, at_once.sum_keys},
@@ -140,12 +169,6 @@ Plan<T>::Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options,
   call.vectors.local = has_vectors(inputs.local);
   call.vectors.gate = has_vectors(inputs.gate);
   find_sequences(inputs, options, form);
-  if (form.causal) {
-    choose_sweep_tokens(device);
-  } else {
-    choose_part_tokens(direction, device);
-  }
-  find_parts();
 
   Arena arena(scratch);
   call.table = arena.take<Sequence>(static_cast<int64_t>(sequences_.size()));
@@ -156,6 +179,12 @@ Plan<T>::Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options,
   } else {
     place_turns(options.k_rope, call.k_turning, keys_, arena);
   }
+  if (form.causal) {
+    choose_sweep_tokens(device);
+  } else {
+    choose_part_tokens(direction, device);
+  }
+  find_parts();
   if (form.causal) {
     place_sweeps(direction, arena);
   } else {
@@ -211,11 +240,74 @@ void Plan<T>::find_sequences(const AttentionInputs<T>& inputs, const AttentionOp
 
 template <typename T>
 void Plan<T>::choose_part_tokens(Direction direction, const DeviceFacts& device) {
-  const PassSizes sizes = pass_sizes<T>(padded, direction, device.has_wgmma);
+  const PassSizes sizes = pass_sizes<T>(padded, direction);
   call.q_part_tokens = part_tokens(queries_, call.heads, sizes.queries.tokens,
                                    sizes.queries.blocks * device.multiprocessors);
   call.k_part_tokens = part_tokens(keys_, call.kv_heads, sizes.keys.tokens,
                                    sizes.keys.blocks * device.multiprocessors);
+  if (device.has_wgmma && is_usual()) choose_hopper_parts(direction, device.multiprocessors);
+}
+
+// Whether the kernels for Hopper know all that a call asks for, as far as its inputs tell.
+template <typename T>
+bool Plan<T>::is_usual() const {
+  const Vectors& has = call.vectors;
+  const bool local = call.inputs.local.data, gate = call.inputs.gate.data;
+  const bool has_keys = call.inputs.k.data;  // else there is a state in their place
+  return kSpecialType<T> && padded <= 128 && call.layout.dim == padded &&
+         call.layout.value_dim == padded && call.feature == Feature::kElu1 && has.q &&
+         (!has_keys || (has.k && has.v)) && (!local || has.local) && (!gate || has.gate) &&
+         how_turned(call) != Turned::kSomehow;
+}
+
+template <typename T>
+void Plan<T>::choose_hopper_parts(Direction direction, int64_t multiprocessors) {
+  const Teams teams = teams_on_hopper(padded);
+  const bool forward = direction == Direction::kForward;
+  if (forward && choose_whole_heads(multiprocessors)) return;
+  auto side_of = [&](const Side& side, int64_t heads, int64_t of_block) -> HopperSide {
+    const int64_t longest = std::max<int64_t>(1, side.longest);
+    return {std::max<int64_t>(1, side.total * heads / longest), divide_up(longest, kHopperTile),
+            of_block};
+  };
+  auto cluster_of = [&](int64_t parts) {
+    return call.table ? 1 : static_cast<int>(std::min<int64_t>(parts, kMostCluster));
+  };
+  const HopperSide keys =
+      side_of(keys_, call.kv_heads, forward ? teams.sum_keys : teams.key_gradients);
+  const int64_t key_parts = hopper_parts(keys, multiprocessors);
+  call.k_part_tokens = hopper_part_tokens(keys, key_parts);
+  key_cluster = forward ? cluster_of(key_parts) : 1;
+
+  const bool tail = call.inputs.local.data || call.inputs.gate.data;
+  if (!forward && (teams.query_gradients == 0 || tail)) return;  // there is no such kernel
+  const HopperSide queries =
+      side_of(queries_, call.heads, forward ? teams.apply_queries : teams.query_gradients);
+  const int64_t query_parts = hopper_parts(queries, multiprocessors);
+  call.q_part_tokens = hopper_part_tokens(queries, query_parts);
+  query_cluster = forward ? 1 : cluster_of(query_parts);
+}
+
+// Where blocks of whole heads fill the device well enough: one for each head, or a cluster.
+template <typename T>
+bool Plan<T>::choose_whole_heads(int64_t multiprocessors) {
+  constexpr int64_t kWide = 4;  // teams of the larger kind of block
+  if (padded != 64 || call.table || call.group != 1 || !call.inputs.k.data) return false;
+  const int64_t heads = units();
+  int64_t blocks = 1;  // of a head
+  while (blocks < kMostCluster && 2 * blocks * heads <= multiprocessors) blocks *= 2;
+  const int64_t waves = divide_up(heads * blocks, multiprocessors);
+  const bool narrow = heads >= kWide * multiprocessors;
+  if (!narrow && 10 * heads * blocks < 7 * waves * multiprocessors) return false;
+  const int64_t teams = narrow ? 1 : kWide;
+  const HopperSide keys{heads, divide_up(keys_.longest, kHopperTile), teams};
+  const HopperSide queries{heads, divide_up(queries_.longest, kHopperTile), teams};
+  if (divide_up(keys.tiles, blocks * teams) * kHopperTile > kMostPartTokens) return false;
+  call.k_part_tokens = hopper_part_tokens(keys, blocks);
+  call.q_part_tokens = hopper_part_tokens(queries, blocks);
+  key_cluster = query_cluster = static_cast<int>(blocks);
+  whole_teams = static_cast<int>(teams);
+  return true;
 }
 
 // Short parts fill the device; what a part needs besides its tokens is as much as some 60 of them.
@@ -231,11 +323,17 @@ void Plan<T>::choose_sweep_tokens(const DeviceFacts& device) {
 
 template <typename T>
 void Plan<T>::find_parts() {
-  most_query_parts = divide_up(queries_.longest, call.q_part_tokens);
-  most_key_parts = divide_up(keys_.longest, call.k_part_tokens);
+  last_query_slot_ = last_key_slot_ = 0;
+  // Clusters are whole, although some of their parts may be empty.
+  auto parts = [](int64_t tokens, int64_t part_tokens, int cluster) {
+    const int64_t least = std::max(cluster, 1);
+    return divide_up(divide_up(tokens, part_tokens), least) * least;
+  };
+  most_query_parts = parts(queries_.longest, call.q_part_tokens, query_cluster);
+  most_key_parts = parts(keys_.longest, call.k_part_tokens, key_cluster);
   auto split = [&](Sequence& one) {
-    one.q_parts = divide_up(one.q_count, call.q_part_tokens);
-    one.k_parts = divide_up(one.k_count, call.k_part_tokens);
+    one.q_parts = parts(one.q_count, call.q_part_tokens, query_cluster);
+    one.k_parts = parts(one.k_count, call.k_part_tokens, key_cluster);
   };
   split(call.alike);
   for (Sequence& one : sequences_) {
@@ -302,6 +400,7 @@ void Plan<T>::place_turns(const Rope& rope, Turning& turning, const Side& side, 
     turning.columns = static_cast<int>(rows - 1) * turning.axis_pairs;
     return;
   }
+  turning.composed = true;
   const int64_t first_block = first_row / kTurnBlock;
   const int64_t blocks = (first_row + rows - 1) / kTurnBlock - first_block + 1;
   turning.first_row = first_block * kTurnBlock;
@@ -343,12 +442,19 @@ void Plan<T>::set_tensors(HeadsView<const T> out_gradient, const AttentionGradie
   call.vectors.d_value = has_vectors(gradients.v);
   call.vectors.d_local = has_vectors(gradients.local);
   call.vectors.d_gate = has_vectors(gradients.gate);
+  const Vectors& has = call.vectors;
+  if (!has.out_gradient || !has.d_query) query_cluster = 0;
+  if (!has.d_key || !has.d_value) key_cluster = 0;
+  find_parts();
 }
 
 template <typename T>
 void Plan<T>::set_tensors(HeadsView<T> out) {
   call.out = out;
   call.vectors.out = has_vectors(out);
+  if (call.vectors.out) return;
+  query_cluster = whole_teams = 0;
+  find_parts();
 }
 
 template struct Plan<float>;

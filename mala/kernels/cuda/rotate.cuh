@@ -6,10 +6,6 @@
 
 namespace mala::gpu {
 
-// What a kernel is compiled to know of turns: that there are none, that one table has them all,
-// that two tables of a line have to be composed, or nothing.
-enum class Turned { kNot, kDirect, kLine, kSomehow };
-
 // Where the turns of a token begin in the tables, on one axis.
 struct AxisSpot {
   int rest = 0, block = 0;

@@ -60,8 +60,10 @@ constexpr bool kKeeps = !kFine<T> && kDim <= 64;
 
 // Whether there are kernels that know that nothing turns, or that there is no tail. They are
 // shorter, but each takes its time to compile.
+template <typename T>
+constexpr bool kSpecialType = std::is_same_v<T, BFloat16>;
 template <typename T, int kDim>
-constexpr bool kSpecial = std::is_same_v<T, BFloat16>&& kDim <= 128;
+constexpr bool kSpecial = kSpecialType<T>&& kDim <= 128;
 
 // How many blocks of each pass a multiprocessor should hold, of narrow types: what the compiler has
 // to leave registers for.
@@ -73,11 +75,13 @@ constexpr BlocksAtOnce blocks_at_once(int padded) {
   if (padded == 96) return {2, 2, 1, 1};
   return {1, 1, 1, 1};
 }
-// Of the kernels in hopper/, where there are such.
-constexpr BlocksAtOnce blocks_at_once_on_hopper(int padded) {
-  if (padded == 64) return {4, 4, 2, 2};
-  if (padded == 96) return {2, 2, 1, 1};
-  return padded == 128 ? BlocksAtOnce{2, 2, 1, 1} : blocks_at_once(padded);
+// On Hopper a multiprocessor has one block, of so many teams that each has tiles of its own to work
+// on; what registers are left then serves each.
+struct Teams {
+  int sum_keys, apply_queries, query_gradients, key_gradients;
+};
+constexpr Teams teams_on_hopper(int padded) {
+  return padded == 64 ? Teams{4, 4, 2, 3} : Teams{2, 3, 0, 2};
 }
 template <typename T, int kDim>
 constexpr BlocksAtOnce kLeastBlocks = kFine<T> ? BlocksAtOnce{1, 1, 1, 1} : blocks_at_once(kDim);

@@ -7,93 +7,170 @@
 
 namespace mala::gpu::hopper {
 
-// S_c and the vectors.
+// S_c of a usual head, with the mean value as its vector.
 template <int kDim>
-struct ApplyMemory {
-  static constexpr int kBytes = Matrix<kDim>::kBytes + QueryVectors<kDim>::kBytes;
-  std::byte* memory;
+__device__ __forceinline__ void fill_centred(const FineMatrix<kDim>& to, const float* state,
+                                             const QueryVectors<kDim>& head) {
+  to.fill([&](int feature, int column) {
+    Four s = load_four(state + feature * kDim + column);
+    add_scaled(s, -head.rotated_sum[feature], load_four(head.value_mean + column));
+    return s;
+  });
+  to.fill_vector(head.value_mean);
+}
 
-  __device__ __forceinline__ Matrix<kDim> right() const { return {shared_address(memory)}; }
-  __device__ __forceinline__ QueryVectors<kDim> vectors() const {
-    return QueryVectors<kDim>(memory + Matrix<kDim>::kBytes);
+// The pass of one warpgroup over its tiles. Begins to copy as soon as it is made.
+template <int kDim, class Kind>
+struct ApplyPass {
+  static constexpr int kBlocks = kDim / kBlockCols, kStages = 2;
+  static constexpr int kSlotBytes = kStages * LaneRows<kDim>::kSlotBytes;
+
+  Team<kGroupThreads> team;
+  int tiles, step;
+  LaneRows<kDim> queries;
+
+  __device__ __forceinline__ ApplyPass(const Call<BFloat16>& call, const Task& task, int teams,
+                                       uint32_t slots)
+      : tiles(team.tiles(task, teams)),
+        step(teams * kRowTokens),
+        queries(query_rows<Kind>(call.inputs.q, task, true), task, team, slots) {
+#pragma unroll
+    for (int stage = 0; stage < kStages; ++stage) copy(stage, stage);
+  }
+
+  __device__ __forceinline__ void copy(int tile, int stage) {
+    if (tile < tiles) queries.copy(stage, step);
+    commit_copies();
+  }
+
+  __device__ __forceinline__ void run(const Call<BFloat16>& call, const Task& task, float c,
+                                      const QueryVectors<kDim>& head,
+                                      const FineMatrix<kDim>& matrix) {
+    const uint64_t right = matrix.panels(), mean = matrix.vector();
+    const int t = team.thread % 4, row = team.index * kRowTokens + team.row();
+    RowCursor<BFloat16> out(query_rows<Kind>(call.out, task, true), task, row, 8 * t);
+    LaneTokens<Kind, 1> tokens(call.q_turning, task, task.sequence.q_width, row, step);
+    for (int tile = 0; tile < tiles; ++tile) {
+      const Spot spots[2] = {tokens.spot(0), tokens.spot(1)};
+      wait_copies<kStages - 1>();
+      uint4 raw[2][kBlocks];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+#pragma unroll
+        for (int block = 0; block < kBlocks; ++block) {
+          raw[half][block] = queries.raw(tile % kStages, half, block);
+        }
+      }
+      copy(tile + kStages, tile % kStages);
+
+      Magnitude magnitudes[2];
+      HeadAccumulator<kDim> product;
+      Eight turned[kBlocks][2];
+#pragma unroll
+      for (int block = 0; block < kBlocks; ++block) {
+        const int column = block * kBlockCols + 8 * t;
+        const MeanKeys<8> keys(head, column);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          turned[block][half] =
+              meet_keys<Kind>(call, keys, spots[half], column, unpack<BFloat16>(raw[half][block]),
+                              magnitudes[half])
+                  .turned;
+        }
+      }
+      begin_products();
+#pragma unroll
+      for (int block = 0; block < kBlocks; ++block) {
+        multiply_block(product, block, turned[block][0], turned[block][1], right);
+      }
+      float factors[2], ratios[2];
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const RowWeights weights = weights_of<Kind>(call, c, magnitudes[half]);
+        factors[half] = other_than_zero(weights.product);
+        ratios[half] = __fdividef(weights.mean, factors[half]);
+      }
+      multiply_vector(product, ratios, mean);
+      commit_products();
+      wait_products();
+      write(call, task, product, factors, out, tokens);
+      out.go_on(step);
+      tokens.advance(call.q_turning, step);
+    }
+  }
+
+ private:
+  // What the mean value's weight is divided by. So small a number leaves nothing of a product.
+  static __device__ __forceinline__ float other_than_zero(float x) {
+    return fabsf(x) < 1e-30f ? 1e-30f : x;
+  }
+
+  __device__ __forceinline__ void write(const Call<BFloat16>& call, const Task& task,
+                                        const HeadAccumulator<kDim>& product,
+                                        const float (&factors)[2], const RowCursor<BFloat16>& out,
+                                        const LaneTokens<Kind, 1>& tokens) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (!out.exists(8 * half)) continue;
+      BFloat16* to = out.at(8 * half);
+#pragma unroll
+      for (int block = 0; block < kBlocks; ++block) {
+        Eight y = scaled(eight_of(product, half, block), factors[half]);
+        if (Kind::kTail) y = with_tail(call, task, tokens.token(half), block, y);
+        store_eight(to + block * kBlockCols, y);
+      }
+    }
+  }
+
+  __device__ __forceinline__ Eight with_tail(const Call<BFloat16>& call, const Task& task,
+                                             int64_t token, int block, Eight y) const {
+    const int column = block * kBlockCols + team.thread % 4 * 8;
+    const Rows<const BFloat16> local = query_rows<Kind>(call.inputs.local, task, true);
+    const Rows<const BFloat16> gate = query_rows<Kind>(call.inputs.gate, task, true);
+    if (local.data) add_scaled(y, 1.0f, load_eight(local.at(token, column)));
+    if (gate.data) y = times(y, load_eight(gate.at(token, column)));
+    return y;
   }
 };
 
+// S_c, vectors, and slots of queries.
+template <int kDim, int kTeams, class Kind>
+struct ApplyBlock {
+  static constexpr int kVectors = FineMatrix<kDim>::kBytes;
+  static constexpr int kSlots = kVectors + QueryVectors<kDim>::kBytes;
+  static constexpr int kBytes = kSlots + kTeams * ApplyPass<kDim, Kind>::kSlotBytes;
+};
+
+// How many warpgroups a block has.
+template <int kDim>
+constexpr int kApplyTeams = teams_on_hopper(kDim).apply_queries;
+
 // Grid (heads of queries, parts).
-template <int kDim, class Kind>
-__global__ void __launch_bounds__(kRowThreads, kDim <= 64 ? 4 : 2)
+template <int kDim, int kTeams, class Kind>
+__global__ void __launch_bounds__(kTeams* kGroupThreads, 1)
     apply_queries_kernel(const __grid_constant__ Call<BFloat16> call) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  constexpr int kBlocks = kDim / kBlockCols;
+  using Block = ApplyBlock<kDim, kTeams, Kind>;
   extern __shared__ __align__(128) std::byte shared[];
-  const ApplyMemory<kDim> memory{aligned(shared)};
+  std::byte* memory = aligned(shared);
   if (call.table) wait_for_previous();
   const Task task = query_task(call);
   if (task.first == task.end) return;
-  const int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-  const int tiles = static_cast<int>(divide_up(task.end - task.first, kRowTokens));
-  LaneRows<kDim> queries(query_rows<Kind>(call.inputs.q, task, true), task, row);
-  queries.ask();
+  const Team<kGroupThreads> team;
+  const uint32_t slots = shared_address(memory) + Block::kSlots;
+  ApplyPass<kDim, Kind> pass(call, task, kTeams,
+                             slots + team.index * ApplyPass<kDim, Kind>::kSlotBytes);
   wait_for_previous();
   let_next_begin();
-
   const HeadScales scales = head_scales(call, task.sequence.k_count);
   const float* state = call.state + task.unit * call.layout.size();
-  const QueryVectors<kDim> head = memory.vectors();
+  const QueryVectors<kDim> head(memory + Block::kVectors);
+  const FineMatrix<kDim> matrix{shared_address(memory)};
   fill_vectors(call, state, scales, head);
-  fill_centred(memory.right(), state, head);
+  fill_centred(matrix, state, head);
   show_to_tensor_cores();
   __syncthreads();
-
-  const uint64_t right = memory.right().panels();
-  const Rows<const BFloat16> local = query_rows<Kind>(call.inputs.local, task, true);
-  const Rows<const BFloat16> gate = query_rows<Kind>(call.inputs.gate, task, true);
-  const Rows<BFloat16> out = query_rows<Kind>(call.out, task, true);
-  LaneTokens<Kind, 1> tokens(call.q_turning, task, task.sequence.q_width, row, kRowTokens);
-  for (int tile = 0; tile < tiles; ++tile) {
-    const Spot spots[2] = {tokens.spot(0), tokens.spot(1)};
-    Magnitude magnitudes[2];
-    LeftParts<kDim> parts;
-#pragma unroll
-    for (int block = 0; block < kBlocks; ++block) {
-      const int column = block * kBlockCols + 8 * t;
-      const MeanKeys<8> keys(head, column);
-      Eight turned[2];
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        turned[half] = meet_keys<Kind>(call, keys, spots[half], column, queries.eight(half, block),
-                                       magnitudes[half])
-                           .turned;
-      }
-      parts.set(block, turned[0], turned[1]);
-    }
-    if (tile + 1 < tiles) queries.ask();
-    HeadAccumulator<kDim> product;
-    begin_products();
-    multiply(product, parts, right);
-    commit_products();
-    const RowWeights weights[2] = {weights_of<Kind>(call, scales.c, magnitudes[0]),
-                                   weights_of<Kind>(call, scales.c, magnitudes[1])};
-    wait_products();
-#pragma unroll
-    for (int block = 0; block < kBlocks; ++block) {
-      const int column = block * kBlockCols + 8 * t;
-      const Eight mean = gpu::eight_of(head.value_mean, column);
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        if (!tokens.exists(half)) continue;
-        Eight y = scaled(eight_of(product, half, block), weights[half].product);
-        add_scaled(y, weights[half].mean, mean);
-        const int64_t token = tokens.token(half);
-        if (Kind::kTail && local.data) {
-          add_scaled(y, 1.0f, load_eight(local.at(token, column)));
-        }
-        if (Kind::kTail && gate.data) y = times(y, load_eight(gate.at(token, column)));
-        store_eight(out.at(token, column), y);
-      }
-    }
-    tokens.advance(call.q_turning, kRowTokens);
-  }
+  pass.run(call, task, scales.c, head, matrix);
 #else
   __trap();  // never launched there
 #endif

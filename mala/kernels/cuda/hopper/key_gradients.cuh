@@ -7,185 +7,241 @@
 
 namespace mala::gpu::hopper {
 
-// dS, its transpose, vectors, and stages of values.
+// The transpose of dS with the base of rotated keys in three more rows, dS, vectors; for each team
+// stages of values and slots of keys.
 template <int kDim>
-struct KeyGradientMemory {
-  using S = TileShare<kDim, kRowThreads>;
-  static constexpr int kTransposed = Matrix<kDim>::kBytes;
-  static constexpr int kValues = 2 * Matrix<kDim>::kBytes;
-  static constexpr int kVectors = kValues + 2 * S::kTileBytes;
-  static constexpr int kBytes = kVectors + KeyVectors<kDim>::kBytes;
-
-  std::byte* memory;
-
-  __device__ __forceinline__ Matrix<kDim> right() const { return {shared_address(memory)}; }
-  __device__ __forceinline__ Matrix<kDim> transposed() const {
-    return {shared_address(memory) + kTransposed};
-  }
-  __device__ __forceinline__ uint32_t values(int tile) const {
-    return shared_address(memory) + kValues + tile % 2 * S::kTileBytes;
-  }
-  __device__ __forceinline__ KeyVectors<kDim> vectors() const {
-    return KeyVectors<kDim>(memory + kVectors);
-  }
+struct KeyGradientBlock {
+  using S = TileShare<kDim, kGroupThreads>;
+  static constexpr int kTeams = teams_on_hopper(kDim).key_gradients;
+  static constexpr int kThreads = kTeams * kGroupThreads, kStages = kDim <= 96 ? 2 : 1;
+  static constexpr int kBaseBytes = Matrix<kDim>::kPanels * kStepRows * kPanelRowBytes;
+  static constexpr int kBase = Matrix<kDim>::kBytes, kRight = kBase + kBaseBytes;
+  static constexpr int kValues = (kRight + FineMatrix<kDim>::kBytes + kAlign - 1) / kAlign * kAlign;
+  static constexpr int kSlots = kValues + kTeams * kStages * S::kTileBytes;
+  static constexpr int kVectors = kSlots + kTeams * LaneRows<kDim>::kSlotBytes;
+  static constexpr int kOnes = kVectors + KeyVectors<kDim>::kBytes;
+  static constexpr int kBytes = kOnes + kNarrowGroupBytes;
 };
 
-// dS, from the features of left sides in registers to values; and back, from values as they lie in
+// dS for products with features in registers, its transpose for those with values as they lie in
 // memory. Those enter whole, not less their mean: what that adds is taken off the rotated key.
 template <int kDim>
-__device__ __forceinline__ void fill_state_gradient(const float* sums,
-                                                    const KeyGradientMemory<kDim>& memory) {
-  memory.right().template fill<false>([&](int k, int unit, int pair) {
-    const float* from = sums + feature_at(k) * kDim + first_column(unit);
-    return reinterpret_cast<const float2*>(from)[4 * pair];
-  });
-  memory.transposed().template fill<true>([&](int k, int unit, int pair) -> float2 {
+__device__ __forceinline__ void fill_state_gradient(const float* sums, std::byte* memory,
+                                                    const KeyVectors<kDim>& head) {
+  using Block = KeyGradientBlock<kDim>;
+  const uint32_t at = shared_address(memory);
+  const FineMatrix<kDim> right{at + Block::kRight};
+  right.fill([&](int feature, int column) { return load_four(sums + feature * kDim + column); });
+  const Matrix<kDim> transposed{at};
+  transposed.fill([&](int k, int unit, int pair) -> float2 {
     const float* from = sums + (first_column(unit) + 8 * pair) * kDim + k;
     return {from[0], from[kDim]};
   });
-  const KeyVectors<kDim> head = memory.vectors();
   __syncthreads();
-  for (int i = threadIdx.x; i < kDim; i += kRowThreads) {
+  right.fill_vector(head.value_base);
+  for (int i = threadIdx.x; i < 4 * kDim; i += blockDim.x) {
+    const int row = i / 4;
     float centre = 0.0f;
 #pragma unroll 4
-    for (int column = 0; column < kDim; column += 4) {
+    for (int column = i % 4 * 4; column < kDim; column += 16) {
       centre =
-          dot(load_four(sums + i * kDim + column), load_four(head.value_mean + column), centre);
+          dot(load_four(sums + row * kDim + column), load_four(head.value_mean + column), centre);
     }
-    head.d_rotated_key[i] -= centre;
+    centre = row_sum(centre);
+    if (i % 4 == 0) head.d_rotated_key[row] -= centre;
+  }
+  for (int i = threadIdx.x; i < Block::kBaseBytes / 16; i += blockDim.x) {
+    store_shared(at + Block::kBase + 16 * i, {});
+  }
+  if (threadIdx.x < kNarrowGroupBytes / 16) {
+    constexpr uint32_t kOnes = 0x3F803F80u;
+    store_shared(at + Block::kOnes + 16 * threadIdx.x, {kOnes, kOnes, kOnes, kOnes});
+  }
+  __syncthreads();
+  // Three parts of bfloat16 are a float32.
+  for (int i = threadIdx.x; i < kDim / 2; i += blockDim.x) {
+    const int column = 2 * i, place = result_column(column);
+    float low = head.d_rotated_key[column], high = head.d_rotated_key[column + 1];
+    const uint32_t to = at + Block::kBase + place / 64 * kStepRows * kPanelRowBytes;
+    for (int part = 0; part < 3; ++part) {
+      const TwoParts two(low, high);
+      asm volatile(
+          "st.shared.b32 [%0], %1;" ::"r"(to + in_panel(part, place % 64 / 8) + place % 8 * 2),
+          "r"(two.first)
+          : "memory");
+      low -= low_of<BFloat16>(two.first);
+      high -= high_of<BFloat16>(two.first);
+    }
   }
 }
 
-// This lane's rows of a tile: its keys, and where their gradients and those of values go.
+// a turned, or turned back, and b added.
+template <bool kBack, Turned kHow>
+__device__ __forceinline__ Eight rotated_plus(const Eight& a, const Turns<kHow, 8>& by,
+                                              const Eight& b) {
+  Eight y;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float4 two = by.two[i / 2];
+    const float cos = i % 2 == 0 ? two.x : two.z, sin = i % 2 == 0 ? two.y : two.w;
+    const float s = kBack ? -sin : sin, x0 = a.x[2 * i], x1 = a.x[2 * i + 1];
+    y.x[2 * i] = kHow == Turned::kNot ? x0 + b.x[2 * i] : fmaf(x0, cos, fmaf(-x1, s, b.x[2 * i]));
+    y.x[2 * i + 1] =
+        kHow == Turned::kNot ? x1 + b.x[2 * i + 1] : fmaf(x1, cos, fmaf(x0, s, b.x[2 * i + 1]));
+  }
+  return y;
+}
+
+// The pass of one warpgroup over its tiles. Begins to copy as soon as it is made.
 template <int kDim, class Kind>
-struct KeyGradientRows {
-  static constexpr int kBlocks = kDim / kBlockCols;
-  const Turning& turning;
-  KeyVectors<kDim> head;
-  Rows<BFloat16> d_key, d_value;
+struct KeyGradientPass {
+  using Block = KeyGradientBlock<kDim>;
+  using S = typename Block::S;
+  static constexpr int kBlocks = kDim / kBlockCols, kStep = Block::kTeams * kRowTokens;
 
-  // Of the tile at hand:
-  Spot spots[2];
-  Eight phi[kBlocks][2];
+  Team<kGroupThreads> team;
+  int tiles;
+  uint32_t stages;
+  TileCopier<kDim, kGroupThreads> values;
+  LaneRows<kDim> keys;
 
-  static __device__ __forceinline__ int column(int block) {
-    return block * kBlockCols + threadIdx.x % 4 * 8;
+  __device__ __forceinline__ KeyGradientPass(const Call<BFloat16>& call, const Task& task,
+                                             uint32_t memory)
+      : tiles(team.tiles(task, Block::kTeams)),
+        stages(memory + Block::kValues + team.index * Block::kStages * S::kTileBytes),
+        values(key_rows<Kind>(call.inputs.v, task, true), task, team),
+        keys(key_rows<Kind>(call.inputs.k, task, true), task, team,
+             memory + Block::kSlots + team.index * LaneRows<kDim>::kSlotBytes) {
+    keys.copy(0, kStep);
+    copy_values(0);
   }
-  __device__ __forceinline__ Turns<Kind::kHow, 8> turns(int half, int block) const {
-    return {turning, spots[half], column(block)};
+
+  __device__ __forceinline__ void copy_values(int tile) {
+    values.copy_to_panels(stages + tile % Block::kStages * S::kTileBytes, kStep);
+    commit_copies();
   }
 
-  // Features less their mean: what they have in common is added in float32.
-  __device__ __forceinline__ void read(const LaneRows<kDim>& keys, LeftParts<kDim>& parts) {
-#pragma unroll
-    for (int block = 0; block < kBlocks; ++block) {
-      const Eight mean = gpu::eight_of(head.mean_key, column(block));
-      Eight turned[2];
+  __device__ __forceinline__ void run(const Call<BFloat16>& call, const Task& task,
+                                      const KeyVectors<kDim>& head, uint32_t memory) {
+    const uint64_t transposed = panel(memory), base = panel(memory + Block::kBase);
+    const FineMatrix<kDim> matrix{memory + Block::kRight};
+    const uint64_t right = matrix.panels(), vector = matrix.vector(), all_values = panel(stages);
+    const int t = team.thread % 4, row = team.index * kRowTokens + team.row();
+    RowCursor<BFloat16> d_key(key_rows<Kind>(call.gradients.k, task, true), task, row, 8 * t);
+    RowCursor<BFloat16> d_value(key_rows<Kind>(call.gradients.v, task, true), task, row, 8 * t);
+    LaneTokens<Kind, 1> tokens(call.k_turning, task, task.sequence.k_width, row, kStep);
+    for (int tile = 0; tile < tiles; ++tile) {
+      wait_copies<0>();
+      uint4 raw[2][kBlocks];
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const Turns<Kind::kHow, 8> by = turns(half, block);
-        phi[block][half] = features<BFloat16>(Feature::kElu1, keys.eight(half, block));
-        turned[half] = rotated<false>(phi[block][half], turning, by);
-        add_scaled(turned[half], -1.0f, mean);
+#pragma unroll
+        for (int block = 0; block < kBlocks; ++block) raw[half][block] = keys.raw(0, half, block);
       }
-      parts.set(block, turned[0], turned[1]);
+      show_to_tensor_cores();
+      team.sync();  // everyone's values are here, and everyone is done with those before
+      if (tile + 1 < tiles) {
+        keys.copy(0, kStep);
+        if (Block::kStages == 2) copy_values(tile + 1);
+      }
+      HeadAccumulator<kDim> product;
+      begin_products();
+      multiply_rows(product, moved(all_values, tile % Block::kStages * S::kTileBytes),
+                    S::kPanelBytes, transposed);
+      add_base(product, memory, base);
+      commit_products();
+
+      const Spot spots[2] = {tokens.spot(0), tokens.spot(1)};
+      Eight phi[kBlocks][2];
+#pragma unroll
+      for (int block = 0; block < kBlocks; ++block) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          phi[block][half] = features<BFloat16>(Feature::kElu1, unpack<BFloat16>(raw[half][block]));
+        }
+      }
+      wait_products();
+      if (Block::kStages == 1 && tile + 1 < tiles) {
+        team.sync();  // everyone is done with the values
+        copy_values(tile + 1);
+      }
+      Eight turned[kBlocks][2];
+#pragma unroll
+      for (int block = 0; block < kBlocks; ++block) {
+        const int column = block * kBlockCols + 8 * t;
+        const Eight key_base = gpu::eight_of(head.d_key, column);
+        // Features less their mean: what they have in common is added in float32.
+        const Eight mean = scaled(gpu::eight_of(head.mean_key, column), -1.0f);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const Turns<Kind::kHow, 8> by(call.k_turning, spots[half], column);
+          const Eight dk = rotated_plus<true>(eight_of(product, half, block), by, key_base);
+          if (d_key.exists(8 * half)) {
+            store_eight(d_key.at(8 * half) + block * kBlockCols,
+                        times_slope(Feature::kElu1, phi[block][half], dk));
+          }
+          turned[block][half] = rotated_plus<false>(phi[block][half], by, mean);
+        }
+      }
+      begin_products();
+#pragma unroll
+      for (int block = 0; block < kBlocks; ++block) {
+        multiply_block(product, block, turned[block][0], turned[block][1], right);
+      }
+      multiply_vector(product, {1.0f, 1.0f}, vector);
+      commit_products();
+      wait_products();
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        if (!d_value.exists(8 * half)) continue;
+        BFloat16* to = d_value.at(8 * half);
+#pragma unroll
+        for (int block = 0; block < kBlocks; ++block) {
+          store_eight(to + block * kBlockCols, eight_of(product, half, block));
+        }
+      }
+      d_key.go_on(kStep);
+      d_value.go_on(kStep);
+      tokens.advance(call.k_turning, kStep);
     }
   }
 
-  __device__ __forceinline__ void write_keys(const HeadAccumulator<kDim>& products,
-                                             const LaneTokens<Kind, 1>& tokens) const {
+ private:
+  static __device__ __forceinline__ void add_base(HeadAccumulator<kDim>& to, uint32_t memory,
+                                                  uint64_t base) {
+    // One group of ones again and again.
+    const uint64_t ones = uint64_t{((memory + Block::kOnes) & 0x3FFFFu) >> 4};
 #pragma unroll
-    for (int block = 0; block < kBlocks; ++block) {
-      const Eight rotated_base = gpu::eight_of(head.d_rotated_key, column(block));
-      const Eight key_base = gpu::eight_of(head.d_key, column(block));
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const Turns<Kind::kHow, 8> by = turns(half, block);
-        Eight dk = eight_of(products, half, block);
-        add_scaled(dk, 1.0f, rotated_base);
-        dk = rotated<true>(dk, turning, by);
-        add_scaled(dk, 1.0f, key_base);
-        if (!tokens.exists(half)) continue;
-        store_eight(d_key.at(tokens.token(half), column(block)),
-                    times_slope(Feature::kElu1, phi[block][half], dk));
-      }
-    }
-  }
-
-  __device__ __forceinline__ void write_values(const HeadAccumulator<kDim>& products,
-                                               const LaneTokens<Kind, 1>& tokens) const {
-#pragma unroll
-    for (int block = 0; block < kBlocks; ++block) {
-      const Eight base = gpu::eight_of(head.value_base, column(block));
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        if (!tokens.exists(half)) continue;
-        Eight dv = eight_of(products, half, block);
-        add_scaled(dv, 1.0f, base);
-        store_eight(d_value.at(tokens.token(half), column(block)), dv);
-      }
+    for (int p = 0; p < Matrix<kDim>::kPanels; ++p) {
+      to.template multiply_panel<LeftRows::kKept>(
+          p, ones, moved(base, p * kStepRows * kPanelRowBytes), true);
     }
   }
 };
 
 // Grid (heads of keys, parts).
 template <int kDim, class Kind>
-__global__ void __launch_bounds__(kRowThreads, kDim <= 64 ? 2 : 1)
+__global__ void __launch_bounds__(KeyGradientBlock<kDim>::kThreads, 1)
     key_gradients_kernel(const __grid_constant__ Call<BFloat16> call) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  using Memory = KeyGradientMemory<kDim>;
+  using Block = KeyGradientBlock<kDim>;
+  static_assert(Block::kBytes + kAlign <= kSharedBytes);
   extern __shared__ __align__(128) std::byte shared[];
-  const Memory memory{aligned(shared)};
+  std::byte* memory = aligned(shared);
   if (call.table) wait_for_previous();
   const Task task = key_task(call);
   if (task.first == task.end) return;
-  const int row = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
-  const int tiles = static_cast<int>(divide_up(task.end - task.first, kRowTokens));
-  LaneRows<kDim> keys(key_rows<Kind>(call.inputs.k, task, true), task, row);
-  keys.ask();
-  TileCopier<kDim, kRowThreads> values(key_rows<Kind>(call.inputs.v, task, true), task);
-  values.copy(memory.values(0));
+  KeyGradientPass<kDim, Kind> pass(call, task, shared_address(memory));
   wait_for_previous();
   let_next_begin();
-
   const float* sums = call.gradient + task.unit * call.layout.size();
+  const KeyVectors<kDim> head(memory + Block::kVectors);
   fill_vectors(call, call.state + task.unit * call.layout.size(), sums,
-               head_scales(call, task.sequence.k_count), memory.vectors());
-  fill_state_gradient(sums, memory);
-
-  const uint64_t right = memory.right().panels(), transposed = memory.transposed().panels();
-  const uint64_t value_panels = panel(memory.values(0));
-  KeyGradientRows<kDim, Kind> rows{call.k_turning, memory.vectors(),
-                                   key_rows<Kind>(call.gradients.k, task, true),
-                                   key_rows<Kind>(call.gradients.v, task, true)};
-  LaneTokens<Kind, 1> tokens(call.k_turning, task, task.sequence.k_width, row, kRowTokens);
-  for (int tile = 0; tile < tiles; ++tile) {
-    wait_copies<0>();
-    show_to_tensor_cores();
-    __syncthreads();  // everyone's values are here, and everyone is done with those before
-    if (tile + 1 < tiles) values.copy(memory.values(tile + 1));
-    HeadAccumulator<kDim> of_keys;
-    begin_products();
-    multiply_rows(of_keys, moved(value_panels, tile % 2 * Memory::S::kTileBytes),
-                  Memory::S::kPanelBytes, transposed);
-    commit_products();
-
-    rows.spots[0] = tokens.spot(0);
-    rows.spots[1] = tokens.spot(1);
-    LeftParts<kDim> parts;
-    rows.read(keys, parts);
-    if (tile + 1 < tiles) keys.ask();
-    wait_products();
-    rows.write_keys(of_keys, tokens);
-
-    HeadAccumulator<kDim> of_values;
-    begin_products();
-    multiply(of_values, parts, right);
-    commit_products();
-    wait_products();
-    rows.write_values(of_values, tokens);
-    tokens.advance(call.k_turning, kRowTokens);
-  }
+               head_scales(call, task.sequence.k_count), head);
+  fill_state_gradient(sums, memory, head);
+  show_to_tensor_cores();
+  __syncthreads();
+  pass.run(call, task, head, shared_address(memory));
 #else
   __trap();  // never launched there
 #endif

@@ -3,225 +3,319 @@
 #pragma once
 
 #include "mala/kernels/cuda/feature.cuh"
+#include "mala/kernels/cuda/hopper/cluster.cuh"
 #include "mala/kernels/cuda/hopper/matrix.cuh"
-#include "mala/kernels/cuda/sum_keys.cuh"
 
 namespace mala::gpu::hopper {
 
-// Warpgroups have 64 features of the sums each.
+// Warpgroups of a team have 64 features of the sums each.
 template <int kDim>
-constexpr int kSumThreads = 128 * HeadAccumulator<kDim>::kPanels;
+constexpr int kSumThreads = kGroupThreads* HeadAccumulator<kDim>::kPanels;
 
-// Stages of values, two tiles of features in two parts, ones, and where turns are.
+// How many teams a block has.
+template <int kDim>
+constexpr int kSumTeams = teams_on_hopper(kDim).sum_keys;
+
+// Of a team: slots of keys; then two stages of values and a tile of features in two parts, which
+// leave their place to the sums; and where turns are, of this tile and the next.
 template <int kDim>
 struct SumMemory {
   using S = TileShare<kDim, kSumThreads<kDim>>;
-  static constexpr int kFeatures = 2 * S::kTileBytes, kOnes = kFeatures + 4 * S::kTileBytes;
-  static constexpr int kOnesBytes = 16 * kStepRows, kSpots = kOnes + kOnesBytes;
-  static constexpr int kBytes = kSpots + 2 * kRowTokens * static_cast<int>(sizeof(Spot));
+  static constexpr int kSums = kDim * kDim + 3 * kDim;  // floats
+  static constexpr int kFeatures = 2 * S::kTileBytes;
+  static constexpr int kTileBytes =
+      std::max(4 * S::kTileBytes, (4 * kSums + kAlign - 1) / kAlign * kAlign);
+  static constexpr int kSpotBytes = 2 * kRowTokens * static_cast<int>(sizeof(Spot));
 
-  std::byte* memory;
+  uint32_t keys, tiles;
+  Spot* spots;
 
   __device__ __forceinline__ uint32_t values(int tile) const {
-    return shared_address(memory) + tile % 2 * S::kTileBytes;
+    return tiles + tile % 2 * S::kTileBytes;
   }
-  // Those of a tile, part 0 or 1.
-  __device__ __forceinline__ uint32_t features(int tile, int part) const {
-    return shared_address(memory) + kFeatures + (2 * (tile % 2) + part) * S::kTileBytes;
-  }
-  __device__ __forceinline__ uint32_t ones() const { return shared_address(memory) + kOnes; }
-  __device__ __forceinline__ Spot* spots(int tile) const {
-    return reinterpret_cast<Spot*>(memory + kSpots) + tile % 2 * kRowTokens;
+  __device__ __forceinline__ uint32_t features() const { return tiles + kFeatures; }
+  __device__ __forceinline__ Spot* spots_of(int tile) const {
+    return spots + tile % 2 * kRowTokens;
   }
 };
 
-// A thread's units of keys, on their way from memory while the tile before is worked on.
-template <int kDim>
-struct KeyUnits {
-  using S = TileShare<kDim, kSumThreads<kDim>>;
-  const BFloat16* next;
-  int64_t stride;
-  int left;  // tokens from the thread's first of that tile on
-  uint4 raw[S::kPieces] = {};
+// Each thread of the first of a team walks with one token of tile after tile, and writes down where
+// its turns are.
+template <class Kind>
+struct SpotWriter {
+  const Turning& turning;
+  Walk<Kind::kHow> walk;
+  int thread, left, step;
 
-  __device__ __forceinline__ KeyUnits(const Rows<const BFloat16>& rows, const Task& task)
-      : next(rows.at(task.first + S::row(), 8 * S::unit())),
-        stride(rows.token_stride),
-        left(static_cast<int>(task.end - task.first) - S::row()) {}
+  __device__ __forceinline__ SpotWriter(const Turning& by, const Task& task, int team, int of,
+                                        int tokens)
+      : turning(by),
+        walk(by, task.sequence.earlier + task.first + team * kRowTokens + of, task.sequence.k_width,
+             tokens),
+        thread(of),
+        left(static_cast<int>(task.end - task.first) - team * kRowTokens - of),
+        step(tokens) {}
 
-  __device__ __forceinline__ void ask(int piece) {
-    const int rows = piece * S::kRowsAtOnce;
-    if (rows < left) raw[piece] = __ldg(reinterpret_cast<const uint4*>(next + rows * stride));
-  }
-  __device__ __forceinline__ void go_on() {
-    next += kRowTokens * stride;
-    left -= kRowTokens;
+  __device__ __forceinline__ void write(Spot* to) {
+    if (!Kind::kTurns || thread >= kRowTokens) return;
+    to[thread] = walk.spot(turning, left > 0);
+    walk.advance(turning);
+    left -= step;
   }
 };
 
-// What becomes of them: features in two parts, into panels, and sums of features.
+// What becomes of a thread's keys: features in two parts, into panels, and sums of them.
 template <int kDim, class Kind>
 struct KeyFeatures {
   using S = TileShare<kDim, kSumThreads<kDim>>;
   const Turning& turning;
+  S share;
   int pair;
   bool by_column;
   Eight plain = {}, turned = {};  // sums
 
-  __device__ __forceinline__ explicit KeyFeatures(const Turning& by)
-      : turning(by), pair(4 * S::unit()), by_column(goes_by_column<Kind::kHow>(by, pair)) {}
+  __device__ __forceinline__ KeyFeatures(const Turning& by, const S& of)
+      : turning(by),
+        share(of),
+        pair(4 * of.unit()),
+        by_column(goes_by_column<Kind::kHow>(by, pair)) {}
 
-  // kWhole: all tokens of the tile exist, and keys of the next are asked for as soon as there is
-  // room.
+  __device__ __forceinline__ Turns<Kind::kHow, 8> turns(const Spot* spots, int piece) const {
+    if (!Kind::kTurns) return {};
+    Turns<Kind::kHow, 8> by;
+    const Spot* both = spots + share.row() + piece * S::kRowsAtOnce;
+    const AxisSpot spot = reinterpret_cast<const AxisSpot*>(both)[by_column];
+    by.two[0] = turns_of_two<Kind::kHow>(turning, spot, pair);
+    by.two[1] = turns_of_two<Kind::kHow>(turning, spot, pair + 2);
+    return by;
+  }
+
+  // kWhole: all tokens of the tile exist.
   template <bool kWhole>
-  __device__ __forceinline__ void write(KeyUnits<kDim>& keys, const Spot* spots, uint32_t first,
-                                        uint32_t rest) {
-    const int left = keys.left + kRowTokens;
+  __device__ __forceinline__ void write(const uint4 (&raw)[S::kPieces], int left, const Spot* spots,
+                                        uint32_t to) {
+    if (!share.works()) return;
 #pragma unroll
     for (int piece = 0; piece < S::kPieces; ++piece) {
-      const int rows = piece * S::kRowsAtOnce;
-      Turns<Kind::kHow, 8> by;
-      if (Kind::kTurns) {
-        const Spot* both = spots + S::row() + rows;
-        const AxisSpot spot = reinterpret_cast<const AxisSpot*>(both)[by_column];
-        by.two[0] = turns_of_two<Kind::kHow>(turning, spot, pair);
-        by.two[1] = turns_of_two<Kind::kHow>(turning, spot, pair + 2);
-      }
-      const Eight phi = features<BFloat16>(Feature::kElu1, unpack<BFloat16>(keys.raw[piece]));
-      if (kWhole) keys.ask(piece);
+      const Turns<Kind::kHow, 8> by = turns(spots, piece);
+      const Eight phi = features<BFloat16>(Feature::kElu1, unpack<BFloat16>(raw[piece]));
       const Eight y = rotated<false>(phi, turning, by);
-      const bool exists = kWhole || rows < left;
+      const bool exists = kWhole || piece * S::kRowsAtOnce < left;
       if (exists) add_scaled(plain, 1.0f, phi);
       if (exists && Kind::kTurns) add_scaled(turned, 1.0f, y);
-      const uint32_t at = S::place() + piece * S::kPieceBytes;
-      store_parts(first + at, rest + at, y, exists);
+      const uint32_t at = to + share.place() + piece * S::kPieceBytes;
+      store_parts(at, at + S::kTileBytes, y, exists);
     }
   }
 };
 
-// A warpgroup's share of the sums of a part: 64 features by all values, and 64 of the values.
+// A warpgroup's share of the sums of its team: 64 features by all values, and 64 of the values.
 template <int kDim>
 struct KeySums {
   using S = TileShare<kDim, kSumThreads<kDim>>;
   int group;
   uint64_t features, values, ones;
-  HeadAccumulator<kDim> products;
-  Accumulator<8> value_sums;
+  HeadAccumulator<kDim> products = {};
+  Accumulator<8> value_sums = {};
 
-  __device__ __forceinline__ explicit KeySums(const SumMemory<kDim>& memory)
-      // Taken from one lane, so that the compiler knows it to be the same for all.
-      : group(S::kPanels == 1 ? 0 : __shfl_sync(~0u, static_cast<int>(threadIdx.x / 128), 0)),
-        features(panel(memory.features(0, 0) + group * S::kPanelBytes)),
+  __device__ __forceinline__ KeySums(const SumMemory<kDim>& memory, uint32_t ones_at)
+      : group(S::kPanels == 1
+                  ? 0
+                  : __shfl_sync(~0u, static_cast<int>(threadIdx.x / 128) % S::kPanels, 0)),
+        features(panel(memory.features() + group * S::kPanelBytes)),
         values(panel(memory.values(0))),
-        ones(narrow_panel(memory.ones())) {}
+        ones(narrow_panel(ones_at)) {}
 
   __device__ __forceinline__ void add(int tile) {
     begin_products();
 #pragma unroll
     for (int step = 0; step < kRowTokens / kStepRows; ++step) {
       constexpr int kStepBytes = kStepRows * kPanelRowBytes;
-      const uint64_t left = moved(features, tile % 2 * 2 * S::kTileBytes + step * kStepBytes);
+      const uint64_t left = moved(features, step * kStepBytes);
       const uint64_t right = moved(values, tile % 2 * S::kTileBytes + step * kStepBytes);
-      const bool adds = tile > 0 || step > 0;
 #pragma unroll
       for (int p = 0; p < S::kPanels; ++p) {
         const uint64_t of_panel = moved(right, p * S::kPanelBytes);
-        products.multiply_panel(p, left, of_panel, adds);
+        products.multiply_panel(p, left, of_panel, true);
         products.multiply_panel(p, moved(left, S::kTileBytes), of_panel, true);
       }
-      multiply(value_sums, moved(right, group * S::kPanelBytes), ones, adds);
+      multiply<8>(value_sums.c, moved(right, group * S::kPanelBytes), ones, true);
     }
     commit_products();
   }
 
-  __device__ __forceinline__ void write(const StateLayout& layout, float* to) const {
-    const int t = threadIdx.x % 4, first = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4;
+  // In the layout of a state.
+  __device__ __forceinline__ void write(float* to) const {
+    const int t = threadIdx.x % 4;
+    const int first = group * 64 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = first + 8 * half;
+      if (row >= kDim) continue;
 #pragma unroll
       for (int j = 0; j < kDim / 8; ++j) {
         *reinterpret_cast<float2*>(to + row * kDim + 8 * j + 2 * t) = {products.at(j, half, 0),
                                                                        products.at(j, half, 1)};
       }
-      if (t == 0) to[layout.values() + row] = value_sums.at(0, half, 0);
+      if (t == 0) to[kDim * kDim + 2 * kDim + row] = value_sums.at(0, half, 0);
     }
   }
 };
 
-// Adds what threads hold of sums over features and writes them. `shared` has room for kRowsAtOnce
-// rows of kDim floats.
-template <int kDim>
-__device__ __forceinline__ void write_unit_sums(const Eight& sums, float* shared, float* to) {
-  using S = TileShare<kDim, kSumThreads<kDim>>;
-  __syncthreads();
-  store_eight(shared + S::row() * kDim + 8 * S::unit(), sums);
-  __syncthreads();
-  for (int i = threadIdx.x; i < kDim; i += kSumThreads<kDim>) {
-    float sum = 0.0f;
-#pragma unroll
-    for (int j = 0; j < S::kRowsAtOnce; ++j) sum += shared[j * kDim + i];
-    to[i] = sum;
-  }
+constexpr int kOnesBytes = 16 * kStepRows;  // a narrow panel
+__device__ __forceinline__ void fill_ones(uint32_t to) {
+  constexpr uint32_t kOnes = 0x3F803F80u;
+  if (threadIdx.x < kOnesBytes / 16)
+    store_shared(to + 16 * threadIdx.x, {kOnes, kOnes, kOnes, kOnes});
 }
 
-// Grid (heads of keys, parts): the sums of a part.
+// The pass of one team over its tiles. Begins to copy as soon as it is made.
 template <int kDim, class Kind>
-__global__ void __launch_bounds__(kSumThreads<kDim>, kDim <= 64 ? 4 : 2)
+struct SumPass {
+  static constexpr int kThreads = kSumThreads<kDim>;
+  using S = TileShare<kDim, kThreads>;
+  using Memory = SumMemory<kDim>;
+
+  Team<kThreads> team;
+  Memory memory;
+  int tiles, step;
+  TileCopier<kDim, kThreads> keys, values;
+
+  __device__ __forceinline__ SumPass(const Call<BFloat16>& call, const Task& task, int teams,
+                                     const Memory& at)
+      : memory(at),
+        tiles(team.tiles(task, teams)),
+        step(teams * kRowTokens),
+        keys(key_rows<Kind>(call.inputs.k, task, true), task, team),
+        values(key_rows<Kind>(call.inputs.v, task, true), task, team) {
+    copy(0);
+  }
+
+  __device__ __forceinline__ void copy(int tile) {
+    keys.copy_to_slots(memory.keys, step);
+    values.copy_to_panels(memory.values(tile), step);
+    commit_copies();
+  }
+
+  // All tiles, into `to`, which may lie where they do. `ones` are there already.
+  __device__ __forceinline__ void run(const Call<BFloat16>& call, const Task& task, uint32_t ones,
+                                      float* to) {
+    SpotWriter<Kind> spots(call.k_turning, task, team.index, team.thread, step);
+    spots.write(memory.spots_of(0));
+    team.sync();
+    KeyFeatures<kDim, Kind> features(call.k_turning, keys.share);
+    KeySums<kDim> sums(memory, ones);
+    int left = static_cast<int>(task.end - task.first) - team.index * kRowTokens;
+    for (int tile = 0; tile < tiles; ++tile) {
+      wait_copies<0>();
+      uint4 raw[S::kPieces];
+#pragma unroll
+      for (int piece = 0; piece < S::kPieces; ++piece) {
+        raw[piece] = load_shared(memory.keys + 16 * (piece * kThreads + team.thread));
+      }
+      wait_products();
+      team.sync();  // everyone is done with the tile before, and has values of this one
+      if (tile + 1 < tiles) copy(tile + 1);
+      if (left >= kRowTokens) {
+        features.template write<true>(raw, 0, memory.spots_of(tile), memory.features());
+      } else {
+        features.template write<false>(raw, left - keys.share.row(), memory.spots_of(tile),
+                                       memory.features());
+      }
+      left -= step;
+      spots.write(memory.spots_of(tile + 1));
+      show_to_tensor_cores();
+      team.sync();  // everyone's features are here
+      sums.add(tile);
+    }
+    wait_products();
+    team.sync();
+    sums.write(to);
+    write_unit_sums(features, to);
+  }
+
+ private:
+  // Adds what threads hold of sums over features, in the memory of the keys.
+  __device__ __forceinline__ void write_unit_sums(const KeyFeatures<kDim, Kind>& features,
+                                                  float* to) const {
+    write_unit_sums(features.plain, to + kDim * kDim);
+    write_unit_sums(Kind::kTurns ? features.turned : features.plain, to + kDim * kDim + kDim);
+  }
+  __device__ __forceinline__ void write_unit_sums(const Eight& sums, float* to) const {
+    const S share = keys.share;
+    const uint32_t at = memory.keys + 4 * (share.row() * kDim + 8 * share.unit());
+    team.sync();
+    if (share.works()) {
+      store_shared(
+          at, {bits_of(sums.x[0]), bits_of(sums.x[1]), bits_of(sums.x[2]), bits_of(sums.x[3])});
+      store_shared(at + 16, {bits_of(sums.x[4]), bits_of(sums.x[5]), bits_of(sums.x[6]),
+                             bits_of(sums.x[7])});
+    }
+    team.sync();
+    if (team.thread < kDim / 4) {
+      Four sum = {};
+#pragma unroll
+      for (int j = 0; j < S::kRowsAtOnce; ++j) {
+        add_scaled(sum, 1.0f,
+                   load_shared_four<float>(memory.keys + 4 * (j * kDim + 4 * team.thread)));
+      }
+      store_four(to + 4 * team.thread, sum);
+    }
+  }
+};
+
+// Shared memory of a block that only sums.
+template <int kDim, int kTeams>
+struct SumBlock {
+  using Memory = SumMemory<kDim>;
+  using S = typename Memory::S;
+  static constexpr int kKeys = kTeams * Memory::kTileBytes;
+  static constexpr int kSpots = kKeys + kTeams * S::kSlotBytes;
+  static constexpr int kOnes = kSpots + kTeams * Memory::kSpotBytes;
+  static constexpr int kBytes = kOnes + kOnesBytes;
+  static_assert(S::kSlotBytes >= S::kRowsAtOnce * kDim * 4);
+
+  static __device__ __forceinline__ Memory of_team(std::byte* memory, int team) {
+    const uint32_t at = shared_address(memory);
+    return {at + kKeys + team * S::kSlotBytes, at + team * Memory::kTileBytes,
+            reinterpret_cast<Spot*>(memory + kSpots) + team * 2 * kRowTokens};
+  }
+};
+
+// Grid (heads of keys, parts), clusters of parts: the sums of each cluster.
+template <int kDim, int kTeams, class Kind>
+__global__ void __launch_bounds__(kTeams* kSumThreads<kDim>, 1)
     sum_keys_kernel(const __grid_constant__ Call<BFloat16> call) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  using S = TileShare<kDim, kSumThreads<kDim>>;
+  using Block = SumBlock<kDim, kTeams>;
   using Memory = SumMemory<kDim>;
-  static_assert(S::kWorkers == kSumThreads<kDim>);
   extern __shared__ __align__(128) std::byte shared[];
-  const Memory memory{aligned(shared)};
+  std::byte* memory = aligned(shared);
   if (call.table) wait_for_previous();  // which may have written it; tensors were there before
   const Task task = key_task(call);
-  if (task.first == task.end) return;
-  const int tokens = static_cast<int>(task.end - task.first);
-  const int tiles = static_cast<int>(divide_up(tokens, kRowTokens));
-  if (threadIdx.x < Memory::kOnesBytes / 16) {
-    constexpr uint32_t kOnes = 0x3F803F80u;
-    store_shared(memory.ones() + 16 * threadIdx.x, {kOnes, kOnes, kOnes, kOnes});
+  if (task.first == task.end && call.table) return;  // nobody waits for a part that there is not
+  const Team<kSumThreads<kDim>> team;
+  auto* sums = reinterpret_cast<float*>(memory);
+  if (task.first < task.end) {
+    const uint32_t ones = shared_address(memory) + Block::kOnes;
+    fill_ones(ones);
+    SumPass<kDim, Kind> pass(call, task, kTeams, Block::of_team(memory, team.index));
+    __syncthreads();
+    wait_for_previous();
+    let_next_begin();
+    pass.run(call, task, ones, sums + team.index * (Memory::kTileBytes / 4));
+    add_teams(sums, Memory::kSums, kTeams, Memory::kTileBytes / 4);
+  } else {  // the last cluster of a head may have more blocks than parts
+    for (int i = threadIdx.x; i < Memory::kSums; i += blockDim.x) sums[i] = 0.0f;
+    wait_for_previous();
+    let_next_begin();
+    __syncthreads();
   }
-  KeyUnits<kDim> keys(key_rows<Kind>(call.inputs.k, task, true), task);
-#pragma unroll
-  for (int piece = 0; piece < S::kPieces; ++piece) keys.ask(piece);
-  keys.go_on();
-  TileCopier<kDim, kSumThreads<kDim>> values(key_rows<Kind>(call.inputs.v, task, true), task);
-  values.copy(memory.values(0));
-  wait_for_previous();
-  let_next_begin();
-
-  SpotWriter<Kind, kRowTokens> spots(call.k_turning, task, task.sequence.k_width);
-  spots.write(memory.spots(0));
-  __syncthreads();
-  KeyFeatures<kDim, Kind> features(call.k_turning);
-  KeySums<kDim> sums(memory);
-  for (int tile = 0; tile < tiles; ++tile) {
-    const uint32_t first = memory.features(tile, 0), rest = memory.features(tile, 1);
-    if ((tile + 1) * kRowTokens <= tokens) {
-      features.template write<true>(keys, memory.spots(tile), first, rest);
-    } else {
-      features.template write<false>(keys, memory.spots(tile), first, rest);
-    }
-    keys.go_on();
-    spots.write(memory.spots(tile + 1));
-    wait_copies<0>();
-    wait_products();
-    show_to_tensor_cores();
-    __syncthreads();  // everyone's tile is here, and everyone is done with the one before
-    if (tile + 1 < tiles) values.copy(memory.values(tile + 1));
-    sums.add(tile);
-  }
-  wait_products();
-
-  float* to = call.parts + task.slot * call.layout.size();
-  sums.write(call.layout, to);
-  auto* vectors = reinterpret_cast<float*>(memory.memory);
-  if (!Kind::kTurns) features.turned = features.plain;
-  write_unit_sums<kDim>(features.plain, vectors, to + call.layout.keys());
-  write_unit_sums<kDim>(features.turned, vectors, to + call.layout.rotated_keys());
+  const Cluster cluster;
+  float* to = call.parts + task.slot / cluster.size * Memory::kSums;
+  add_blocks(cluster, sums, Memory::kSums,
+             [&](int i, const Four& four) { store_four(to + i, four); });
+  if (cluster.size > 1) cluster.sync();  // nobody leaves while others read
 #else
   __trap();  // never launched there
 #endif

@@ -1,9 +1,9 @@
-// Hopper's matrix products of a warpgroup (four warps), in bfloat16: the right side from shared
-// memory, the left from there or from registers, sums in float32 registers.
+// Hopper's matrix products of a warpgroup (four warps): the right side from shared memory, the left
+// from there in bfloat16 or from registers in TF32, sums in float32 registers.
 //
-// Matrices in shared memory are made of panels: rows of 64 numbers, 128 bytes, whose units of 16
-// bytes change places from row to row. Rows are the dimension that a product sums over, so that
-// tiles of tokens serve just as they lie in memory.
+// Matrices in shared memory are made of panels: rows of 128 bytes whose units of 16 bytes change
+// places from row to row. In bfloat16 rows are the dimension that a product sums over, so that
+// tiles of tokens serve just as they lie in memory; in TF32 they are columns of the result.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@
 namespace mala::gpu {
 
 constexpr int kPanelCols = 64, kPanelRowBytes = 128, kPanelGroupBytes = 8 * kPanelRowBytes;
-constexpr int kStepRows = 16;  // that one product sums over
+constexpr int kStepRows = 16;     // that one product in bfloat16 sums over
+constexpr int kFineStepRows = 8;  // in TF32
 
 // The place of a unit in a panel, in bytes.
 __device__ __forceinline__ uint32_t in_panel(int row, int unit) {
@@ -30,10 +31,12 @@ __device__ __forceinline__ uint64_t panel(uint32_t address) {
 __device__ __forceinline__ uint64_t moved(uint64_t panel, int bytes) {
   return panel + static_cast<uint32_t>(bytes >> 4);
 }
-// Tells them of rows of 8 numbers, 16 bytes, one after the other.
-__device__ __forceinline__ uint64_t narrow_panel(uint32_t address) {
-  constexpr uint64_t kGroup = 8 * 16 >> 4;  // of eight rows
-  return uint64_t{(address & 0x3FFFFu) >> 4} | kGroup << 16 | kGroup << 32;
+// Tells them of rows of 16 bytes, one after the other.
+constexpr int kNarrowGroupBytes = 8 * 16;
+__device__ __forceinline__ uint64_t narrow_panel(uint32_t address,
+                                                 int group_bytes = kNarrowGroupBytes) {
+  return uint64_t{(address & 0x3FFFFu) >> 4} | uint64_t{kNarrowGroupBytes >> 4} << 16 |
+         static_cast<uint64_t>(group_bytes >> 4) << 32;
 }
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -57,10 +60,10 @@ __device__ __forceinline__ void wait_products() {
   MALA_WGMMA("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
 
-// A 16 x 16 piece of a left side for each warp, packed: rows g and g + 8, columns 2 t, 2 t + 1 and
-// 2 t + 8, 2 t + 9.
+// A 16 x 8 piece of a left side for each warp, in float32, of which the upper 19 bits count: rows g
+// and g + 8, columns t and t + 4.
 struct LeftFragment {
-  uint32_t rows[4];  // (g, low), (g + 8, low), (g, high), (g + 8, high)
+  float at[4];  // (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4)
 };
 
 // 64 rows by kCols columns of a result. Lane (g, t) of warp w has of rows 16 w + g and + 8 the
@@ -77,89 +80,94 @@ struct Accumulator {
   }
 };
 
-#define MALA_C4(i) "+f"(to.c[i]), "+f"(to.c[i + 1]), "+f"(to.c[i + 2]), "+f"(to.c[i + 3])
-#define MALA_C16(i) MALA_C4(i), MALA_C4(i + 4), MALA_C4(i + 8), MALA_C4(i + 12)
-#define MALA_R16_0 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
-#define MALA_R16_1 "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
-#define MALA_SHAPE(n) "wgmma.mma_async.sync.aligned.m64n" n "k16.f32.bf16.bf16 "
-
 // How the left side lies in shared memory: its rows are what is summed over, as in the right side,
 // or they are rows of the result.
 enum class LeftRows { kSummed, kKept };
 
-// to = left * right + (adds ? to : 0). The rows of the right side are what is summed over.
-template <LeftRows kLeft = LeftRows::kSummed>
-__device__ __forceinline__ void multiply(Accumulator<64>& to, uint64_t left, uint64_t right,
-                                         bool adds) {
-  MALA_WGMMA("{.reg .pred p; setp.ne.b32 p, %34, 0; " MALA_SHAPE(
-                 "64") "{" MALA_R16_0 "," MALA_R16_1 "}, %32, %33, p, 1, 1, %35, 1;}"
-             : MALA_C16(0), MALA_C16(16)
-             : "l"(left), "l"(right), "r"(static_cast<int>(adds)), "n"(kLeft == LeftRows::kSummed));
-}
-template <LeftRows kLeft = LeftRows::kSummed>
-__device__ __forceinline__ void multiply(Accumulator<32>& to, uint64_t left, uint64_t right,
-                                         bool adds) {
-  MALA_WGMMA("{.reg .pred p; setp.ne.b32 p, %18, 0; " MALA_SHAPE(
-                 "32") "{" MALA_R16_0 "}, %16, %17, p, 1, 1, %19, 1;}"
-             : MALA_C16(0)
-             : "l"(left), "l"(right), "r"(static_cast<int>(adds)), "n"(kLeft == LeftRows::kSummed));
-}
-template <LeftRows kLeft = LeftRows::kSummed>
-__device__ __forceinline__ void multiply(Accumulator<8>& to, uint64_t left, uint64_t right,
-                                         bool adds) {
-  MALA_WGMMA("{.reg .pred p; setp.ne.b32 p, %6, 0; " MALA_SHAPE("8") "{%0,%1,%2,%3}, %4, %5, p, "
-             "1, 1, %7, 1;}"
-             : MALA_C4(0)
-             : "l"(left), "l"(right), "r"(static_cast<int>(adds)), "n"(kLeft == LeftRows::kSummed));
-}
-__device__ __forceinline__ void multiply(Accumulator<64>& to, const LeftFragment& left,
-                                         uint64_t right, bool adds) {
-  MALA_WGMMA("{.reg .pred p; setp.ne.b32 p, %37, 0; " MALA_SHAPE(
-                 "64") "{" MALA_R16_0 "," MALA_R16_1 "}, {%32,%33,%34,%35}, %36, p, 1, 1, 1;}"
-             : MALA_C16(0), MALA_C16(16)
-             : "r"(left.rows[0]), "r"(left.rows[1]), "r"(left.rows[2]), "r"(left.rows[3]),
-               "l"(right), "r"(static_cast<int>(adds)));
-}
-__device__ __forceinline__ void multiply(Accumulator<32>& to, const LeftFragment& left,
-                                         uint64_t right, bool adds) {
-  MALA_WGMMA("{.reg .pred p; setp.ne.b32 p, %21, 0; " MALA_SHAPE(
-                 "32") "{" MALA_R16_0 "}, {%16,%17,%18,%19}, %20, p, 1, 1, 1;}"
-             : MALA_C16(0)
-             : "r"(left.rows[0]), "r"(left.rows[1]), "r"(left.rows[2]), "r"(left.rows[3]),
-               "l"(right), "r"(static_cast<int>(adds)));
+#define MALA_C4(i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
+#define MALA_C16(i) MALA_C4(i), MALA_C4(i + 4), MALA_C4(i + 8), MALA_C4(i + 12)
+#define MALA_R16_0 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
+#define MALA_R16_1 "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31"
+#define MALA_R16_2 "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47"
+#define MALA_R16_3 "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63"
+#define MALA_IF(i) "{.reg .pred p; setp.ne.b32 p, %" i ", 0; wgmma.mma_async.sync.aligned.m64n"
+#define MALA_BF16 "k16.f32.bf16.bf16 "
+#define MALA_TF32 "k8.f32.tf32.tf32 "
+#define MALA_SIDES "l"(left), "l"(right), "r"(static_cast<int>(adds)), "n"(left_rows_are_summed)
+#define MALA_FRAGMENT                                                           \
+  "r"(bits_of(left.at[0])), "r"(bits_of(left.at[1])), "r"(bits_of(left.at[2])), \
+      "r"(bits_of(left.at[3])), "l"(right), "r"(static_cast<int>(adds))
+
+// c = left * right + (adds ? c : 0), for kCols columns, in bfloat16.
+template <int kCols, LeftRows kLeft = LeftRows::kSummed>
+__device__ __forceinline__ void multiply(float* c, uint64_t left, uint64_t right, bool adds) {
+  constexpr int left_rows_are_summed = kLeft == LeftRows::kSummed;
+  static_assert(kCols == 64 || kCols == 32 || kCols == 8);
+  if constexpr (kCols == 64) {
+    MALA_WGMMA(MALA_IF("34") "64" MALA_BF16 "{" MALA_R16_0 "," MALA_R16_1
+                             "}, %32, %33, p, 1, 1, %35, 1;}"
+               : MALA_C16(0), MALA_C16(16)
+               : MALA_SIDES);
+  } else if constexpr (kCols == 32) {
+    MALA_WGMMA(MALA_IF("18") "32" MALA_BF16 "{" MALA_R16_0 "}, %16, %17, p, 1, 1, %19, 1;}"
+               : MALA_C16(0)
+               : MALA_SIDES);
+  } else {
+    MALA_WGMMA(MALA_IF("6") "8" MALA_BF16 "{%0,%1,%2,%3}, %4, %5, p, 1, 1, %7, 1;}"
+               : MALA_C4(0)
+               : MALA_SIDES);
+  }
 }
 
-#undef MALA_SHAPE
+// The same in TF32.
+template <int kCols>
+__device__ __forceinline__ void multiply(float* c, const LeftFragment& left, uint64_t right,
+                                         bool adds) {
+  static_assert(kCols == 64 || kCols == 96 || kCols == 128);
+  if constexpr (kCols == 64) {
+    MALA_WGMMA(MALA_IF("37") "64" MALA_TF32 "{" MALA_R16_0 "," MALA_R16_1
+                             "}, {%32,%33,%34,%35}, %36, p, 1, 1;}"
+               : MALA_C16(0), MALA_C16(16)
+               : MALA_FRAGMENT);
+  } else if constexpr (kCols == 96) {
+    MALA_WGMMA(MALA_IF("53") "96" MALA_TF32 "{" MALA_R16_0 "," MALA_R16_1 "," MALA_R16_2
+                             "}, {%48,%49,%50,%51}, %52, p, 1, 1;}"
+               : MALA_C16(0), MALA_C16(16), MALA_C16(32)
+               : MALA_FRAGMENT);
+  } else {
+    MALA_WGMMA(MALA_IF("69") "128" MALA_TF32 "{" MALA_R16_0 "," MALA_R16_1 "," MALA_R16_2
+                             "," MALA_R16_3 "}, {%64,%65,%66,%67}, %68, p, 1, 1;}"
+               : MALA_C16(0), MALA_C16(16), MALA_C16(32), MALA_C16(48)
+               : MALA_FRAGMENT);
+  }
+}
+
+#undef MALA_FRAGMENT
+#undef MALA_SIDES
+#undef MALA_TF32
+#undef MALA_BF16
+#undef MALA_IF
+#undef MALA_R16_3
+#undef MALA_R16_2
 #undef MALA_R16_1
 #undef MALA_R16_0
 #undef MALA_C16
 #undef MALA_C4
 #undef MALA_WGMMA
 
-// All columns of a head: panels of 64, the last one narrower for heads of 96.
+// All columns of a head. Tiles in bfloat16 have panels of 64 of them, the last one narrower for
+// heads of 96.
 template <int kDim>
-struct HeadAccumulator {
+struct HeadAccumulator : Accumulator<kDim> {
   static constexpr int kPanels = (kDim + kPanelCols - 1) / kPanelCols;
   static constexpr int kLast = kDim - (kPanels - 1) * kPanelCols;
-  Accumulator<64> whole[kPanels == 1 ? 1 : kPanels - 1];
-  Accumulator<kLast> last;
 
-  template <class Left>
-  __device__ __forceinline__ void multiply_panel(int index, const Left& left, uint64_t right,
+  template <LeftRows kLeft = LeftRows::kSummed>
+  __device__ __forceinline__ void multiply_panel(int index, uint64_t left, uint64_t right,
                                                  bool adds) {
-    if (index + 1 < kPanels) return multiply(whole[index], left, right, adds);
-    multiply(last, left, right, adds);
-  }
-  // With rows of the left side that are rows of the result.
-  __device__ __forceinline__ void multiply_rows(int index, uint64_t left, uint64_t right,
-                                                bool adds) {
-    if (index + 1 < kPanels) return multiply<LeftRows::kKept>(whole[index], left, right, adds);
-    multiply<LeftRows::kKept>(last, left, right, adds);
-  }
-  // Columns 8 j + 2 t and + 1 of all, of row g + 8 * half.
-  __device__ __forceinline__ float at(int j, int half, int which) const {
-    return j < (kPanels - 1) * 8 ? whole[j / 8].at(j % 8, half, which)
-                                 : last.at(j - (kPanels - 1) * 8, half, which);
+    float* of_panel = this->c + index * kPanelCols / 2;
+    if (index + 1 < kPanels) return multiply<kPanelCols, kLeft>(of_panel, left, right, adds);
+    multiply<kLast, kLeft>(of_panel, left, right, adds);
   }
 };
 
@@ -171,5 +179,12 @@ struct TwoParts {
     rest = pack<BFloat16>(low - low_of<BFloat16>(first), high - high_of<BFloat16>(first));
   }
 };
+
+// The nearest number that TF32 holds.
+__device__ __forceinline__ float fine(float x) {
+  uint32_t y;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
+  return float_of(y);
+}
 
 }  // namespace mala::gpu
