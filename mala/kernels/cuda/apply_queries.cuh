@@ -54,8 +54,8 @@ struct ApplyQueries {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           const int p = 2 * m + half;
-          turned[half] = meet_keys<Kind>(call, keys, spots[p], column, queries.four(p, block, part),
-                                         magnitudes[p])
+          turned[half] = meet_keys<Kind>(call, call.q_turning, keys, spots[p], column,
+                                         queries.four(p, block, part), magnitudes[p])
                              .turned;
         }
         left[m] = LeftStrip<T>(turned[0], turned[1], false);

@@ -100,6 +100,31 @@ __global__ void clear_uncounted_kernel(const __grid_constant__ Call<T> call) {
   }
 }
 
+// Only to ask how many clusters of such blocks there can be.
+__global__ void fill_multiprocessor_kernel() {}
+
+void find_cluster_blocks(DeviceFacts& facts) {
+  constexpr int kBytes = 200 * 1024;
+  facts.cluster_blocks[0] = facts.multiprocessors;
+  if (!facts.has_wgmma) return;
+  MALA_CUDA_CHECK(cudaFuncSetAttribute(fill_multiprocessor_kernel,
+                                       cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+  for (int i = 1; i < DeviceFacts::kClusters; ++i) {
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(1, 1u << i);
+    config.blockDim = dim3(512);
+    config.dynamicSmemBytes = kBytes;
+    cudaLaunchAttribute cluster{};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {1, 1u << i, 1};
+    config.attrs = &cluster;
+    config.numAttrs = 1;
+    int count = 0;
+    MALA_CUDA_CHECK(cudaOccupancyMaxActiveClusters(&count, fill_multiprocessor_kernel, &config));
+    facts.cluster_blocks[i] = count << i;
+  }
+}
+
 }  // namespace
 
 Launcher::Launcher(void* stream) : stream_(stream) {
@@ -115,6 +140,7 @@ Launcher::Launcher(void* stream) : stream_(stream) {
     MALA_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index));
     found.can_overlap = major >= 9;
     found.has_wgmma = kWithWgmma && major == 9;
+    find_cluster_blocks(found);
     facts = found;
   }
   device_ = facts;

@@ -46,11 +46,18 @@ struct Turning {
   bool composed = false;         // whether there are such
   int columns = 0;               // where the columns begin, less the pairs of a row
   int64_t first_row = 0;
+  bool near = false;  // kernels make their table themselves
+};
+constexpr int kMostNearPairs = 32;                       // with frequencies of their own
+constexpr int64_t kMostNearPosition = int64_t{1} << 24;  // that float32 counts to
+
+struct Frequency {
+  float first, rest;
 };
 
-// What a kernel is compiled to know of turns: that there are none, that one table has them all,
-// that two tables of a line have to be composed, or nothing.
-enum class Turned { kNot, kDirect, kLine, kSomehow };
+// What a kernel is compiled to know of turns: that there are none; that one table has them all, in
+// global memory or maybe nearer; that two tables of a line have to be composed; or nothing.
+enum class Turned { kNot, kDirect, kNear, kLine, kSomehow };
 
 // Floats of one head's state, or of the sums of a part of its tokens.
 struct StateLayout {
@@ -83,6 +90,9 @@ struct Call {
   bool key_mean;
   float scale, eps;
   Turning q_turning, k_turning;
+  bool turn_alike;  // token by token
+  // In whole turns per position, in two parts, where turns are near.
+  Frequency q_frequencies[kMostNearPairs], k_frequencies[kMostNearPairs];
 
   int64_t sequences, heads, kv_heads, group;
   StateLayout layout;

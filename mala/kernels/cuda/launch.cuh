@@ -90,6 +90,9 @@ constexpr bool kWithWgmma = false;
 #endif
 template <typename T, class Kind>
 constexpr bool kOnHopper = kWithWgmma&& std::is_same_v<T, BFloat16>&& Kind::kUsual;
+// What such a kernel is compiled to know.
+template <class K>
+using HopperKind = Kind<K::kHow == Turned::kDirect ? Turned::kNear : K::kHow, K::kTail, K::kUsual>;
 
 inline dim3 dim3_of(const PassGrid& grid) {
   return {static_cast<unsigned>(grid.heads), static_cast<unsigned>(grid.parts),

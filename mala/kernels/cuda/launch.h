@@ -12,6 +12,10 @@ struct DeviceFacts {
   int index = -1, multiprocessors = 0;
   bool can_overlap = false;  // a kernel may begin before the one ahead of it has ended
   bool has_wgmma = false;    // products of whole warpgroups
+  // Blocks of clusters of 1, 2, 4 and 8 that can run at once, where each takes a multiprocessor:
+  // not all of these have enough neighbours.
+  static constexpr int kClusters = 4;
+  int cluster_blocks[kClusters] = {};
 };
 
 // Where and how a call's kernels run, one after the other.
@@ -37,6 +41,7 @@ class Launcher {
 struct PassGrid {
   int64_t heads = 0, parts = 0, chunks = 1;
   int cluster = 0;
+  int teams = 0;  // of such a block, where there are two kinds
 };
 
 template <typename T>
@@ -44,7 +49,7 @@ void launch_sum_keys(Launcher& on, const Call<T>& call, int padded, const PassGr
 template <typename T>
 void launch_apply_queries(Launcher& on, const Call<T>& call, int padded, const PassGrid& grid);
 template <typename T>
-void launch_whole_heads(Launcher& on, const Call<T>& call, const PassGrid& grid, int teams);
+void launch_whole_heads(Launcher& on, const Call<T>& call, const PassGrid& grid);
 template <typename T>
 void launch_prepare_right(Launcher& on, const Call<T>& call, int padded, int64_t units);
 template <typename T>

@@ -18,13 +18,16 @@ void launch_query_gradients(Launcher& on, const Call<T>& call, int padded, const
                      !gate || (has.gate && has.d_gate)});
   with_dim<T>(padded, [&](auto dim) {
     auto run = [&](auto kind) {
-      if constexpr (kOnHopper<T, decltype(kind)> && dim() == 64 && !kind.kTail) {
-        using Block = hopper::QueryGradientBlock<dim()>;
-        if (grid.cluster > 0) {
-          return launch<hopper::query_gradients_kernel<dim(), decltype(kind)>>(
+      if constexpr (kOnHopper<T, decltype(kind)> && dim() <= 128 && !kind.kTail) {
+        auto run_with = [&](auto count) {
+          using Block = hopper::QueryGradientBlock<dim(), count()>;
+          launch<hopper::query_gradients_kernel<dim(), count(), HopperKind<decltype(kind)>>>(
               on, {dim3_of(grid), Block::kThreads, Block::kBytes + hopper::kAlign, grid.cluster},
               call);
-        }
+        };
+        constexpr int kTeams = teams_on_hopper(dim()).query_gradients;
+        if (grid.cluster > 0 && grid.teams == 1) return run_with(std::integral_constant<int, 1>{});
+        if (grid.cluster > 0) return run_with(std::integral_constant<int, kTeams>{});
       }
       launch<query_gradients_kernel<T, dim(), decltype(kind)>>(
           on, {dim3_of(grid), SumShape<T, dim()>::kThreads, QueryGradientMemory<T, dim()>::kBytes},
@@ -42,10 +45,19 @@ void launch_key_gradients(Launcher& on, const Call<T>& call, int padded, const P
   with_dim<T>(padded, [&](auto dim) {
     with_kind<T, dim(), false>(call, usual, [&](auto kind) {
       if constexpr (kOnHopper<T, decltype(kind)>) {
-        using Block = hopper::KeyGradientBlock<dim()>;
-        if (grid.cluster > 0) {
-          return launch<hopper::key_gradients_kernel<dim(), decltype(kind)>>(
+        auto run_with = [&](auto count) {
+          using Block = hopper::KeyGradientBlock<dim(), count()>;
+          launch<hopper::key_gradients_kernel<dim(), count(), HopperKind<decltype(kind)>>>(
               on, {dim3_of(grid), Block::kThreads, Block::kBytes + hopper::kAlign}, call);
+        };
+        if constexpr (dim() == 64) {
+          if (grid.cluster > 0 && grid.teams == 1) {
+            return run_with(std::integral_constant<int, 1>{});
+          }
+        }
+        if (grid.cluster > 0) {
+          constexpr int kTeams = teams_on_hopper(dim()).key_gradients;
+          return run_with(std::integral_constant<int, kTeams>{});
         }
       }
       launch<key_gradients_kernel<T, dim(), decltype(kind)>>(

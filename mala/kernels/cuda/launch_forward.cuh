@@ -17,10 +17,11 @@ void launch_sum_keys(Launcher& on, const Call<T>& call, int padded, const PassGr
     with_kind<T, dim(), false>(call, usual, [&](auto kind) {
       if constexpr (kOnHopper<T, decltype(kind)>) {
         constexpr int kTeams = hopper::kSumTeams<dim()>;
-        constexpr int kBytes = hopper::SumBlock<dim(), kTeams>::kBytes + hopper::kAlign;
+        constexpr int kBytes =
+            hopper::SumBlock<dim(), kTeams, HopperKind<decltype(kind)>>::kBytes + hopper::kAlign;
         constexpr int kThreads = kTeams * hopper::kSumThreads<dim()>;
         if (grid.cluster > 0) {
-          return launch<hopper::sum_keys_kernel<dim(), kTeams, decltype(kind)>>(
+          return launch<hopper::sum_keys_kernel<dim(), kTeams, HopperKind<decltype(kind)>>>(
               on, {dim3_of(grid), kThreads, kBytes, grid.cluster}, call);
         }
       }
@@ -41,9 +42,9 @@ void launch_apply_queries(Launcher& on, const Call<T>& call, int padded, const P
       if constexpr (kOnHopper<T, decltype(kind)>) {
         constexpr int kTeams = hopper::kApplyTeams<dim()>;
         constexpr int kBytes =
-            hopper::ApplyBlock<dim(), kTeams, decltype(kind)>::kBytes + hopper::kAlign;
+            hopper::ApplyBlock<dim(), kTeams, HopperKind<decltype(kind)>>::kBytes + hopper::kAlign;
         if (grid.cluster > 0) {
-          return launch<hopper::apply_queries_kernel<dim(), kTeams, decltype(kind)>>(
+          return launch<hopper::apply_queries_kernel<dim(), kTeams, HopperKind<decltype(kind)>>>(
               on, {dim3_of(grid), kTeams * hopper::kGroupThreads, kBytes}, call);
         }
       }
@@ -57,17 +58,17 @@ void launch_apply_queries(Launcher& on, const Call<T>& call, int padded, const P
 }
 
 template <typename T>
-void launch_whole_heads(Launcher& on, const Call<T>& call, const PassGrid& grid, int teams) {
+void launch_whole_heads(Launcher& on, const Call<T>& call, const PassGrid& grid) {
   auto run = [&](auto kind) {
     if constexpr (kOnHopper<T, decltype(kind)>) {
       auto run_with = [&](auto count) {
         constexpr int kTeams = count();
         constexpr int kBytes =
-            hopper::WholeBlock<64, kTeams, decltype(kind)>::kBytes + hopper::kAlign;
-        launch<hopper::whole_heads_kernel<64, kTeams, decltype(kind)>>(
+            hopper::WholeBlock<64, kTeams, HopperKind<decltype(kind)>>::kBytes + hopper::kAlign;
+        launch<hopper::whole_heads_kernel<64, kTeams, HopperKind<decltype(kind)>>>(
             on, {dim3_of(grid), kTeams * hopper::kGroupThreads, kBytes, grid.cluster}, call);
       };
-      if (teams == 1) return run_with(std::integral_constant<int, 1>{});
+      if (grid.teams == 1) return run_with(std::integral_constant<int, 1>{});
       run_with(std::integral_constant<int, 4>{});
     }
   };

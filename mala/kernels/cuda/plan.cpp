@@ -26,30 +26,45 @@ int64_t part_tokens(const Side& side, int64_t heads, int64_t tile, int64_t block
   return divide_up(std::min(divide_up(side.longest, parts), most), tile) * tile;
 }
 
-// By warpgroups: in how many parts the tokens of a head are done first, where each multiprocessor
-// has a block, and a block as many teams. What a block does besides takes as long as some two
-// tiles.
+// By warpgroups: the tokens of a head in parts, of which clusters add their sums. Each
+// multiprocessor has a block, and a block as many teams.
 constexpr int64_t kHopperTile = 64;
 struct HopperSide {
   int64_t heads, tiles, teams;
+  bool adds;  // sums, which clusters can, or a kernel afterwards
 };
-int64_t hopper_cost(const HopperSide& side, int64_t parts, int64_t multiprocessors) {
-  constexpr int64_t kBesides = 2;
-  return divide_up(side.heads * parts, multiprocessors) *
-         (divide_up(side.tiles, parts * side.teams) + kBesides);
+struct HopperParts {
+  int64_t parts = 1;
+  int cluster = 1;
+};
+// In tiles of a team: what a block does besides takes as long as some two, and so does a kernel
+// that adds what clusters leave.
+int64_t hopper_cost(const HopperSide& side, const HopperParts& of, int64_t at_once) {
+  constexpr int64_t kBesides = 2, kAdding = 2;
+  return divide_up(side.heads * of.parts, at_once) *
+             (divide_up(side.tiles, of.parts * side.teams) + kBesides) +
+         (side.adds && of.cluster < of.parts ? kAdding : 0);
 }
-// Powers of two, which clusters can be, or whole clusters.
-constexpr int kMostCluster = 8;
-int64_t hopper_parts(const HopperSide& side, int64_t multiprocessors) {
+// The cheapest.
+HopperParts hopper_parts(const HopperSide& side, const DeviceFacts& device,
+                         int blocks_at_once = 1) {
   const int64_t least = divide_up(side.tiles * kHopperTile, kMostPartTokens * side.teams);
-  int64_t best = 0, best_cost = 0;
-  for (int64_t parts = 1; parts <= kMostParts; parts += std::min<int64_t>(parts, kMostCluster)) {
-    if (best > 0 && (parts > side.tiles || parts * side.heads > 2 * multiprocessors)) break;
-    if (parts < least && parts + kMostCluster <= kMostParts) continue;
-    const int64_t cost = hopper_cost(side, parts, multiprocessors);
-    if (best > 0 && cost >= best_cost) continue;
-    best = parts;
-    best_cost = cost;
+  const int64_t all = int64_t{device.multiprocessors} * blocks_at_once;
+  HopperParts best;
+  int64_t best_cost = 0;
+  for (int64_t parts = 1; parts <= kMostParts; parts += std::min<int64_t>(parts, 8)) {
+    if (best_cost > 0 && (parts > side.tiles || parts * side.heads > 2 * all)) break;
+    if (parts < least && parts + 8 <= kMostParts) continue;
+    for (int i = DeviceFacts::kClusters - 1; i >= 0; --i) {
+      const HopperParts of{parts, 1 << i};
+      if (parts % of.cluster != 0 || (!side.adds && i > 0) || device.cluster_blocks[i] == 0)
+        continue;
+      const int64_t at_once = i == 0 ? all : device.cluster_blocks[i];
+      const int64_t cost = hopper_cost(side, of, at_once);
+      if (best_cost > 0 && cost >= best_cost) continue;
+      best = of;
+      best_cost = cost;
+    }
   }
   return best;
 }
@@ -174,7 +189,8 @@ Plan<T>::Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options,
   call.table = arena.take<Sequence>(static_cast<int64_t>(sequences_.size()));
   if (sequences_.empty()) call.table = nullptr;
   place_turns(options.q_rope, call.q_turning, queries_, arena);
-  if (turn_alike(options.q_rope, options.k_rope) && queries_ == keys_) {
+  call.turn_alike = turn_alike(options.q_rope, options.k_rope) && queries_ == keys_;
+  if (call.turn_alike) {
     call.k_turning = call.q_turning;
   } else {
     place_turns(options.k_rope, call.k_turning, keys_, arena);
@@ -184,6 +200,7 @@ Plan<T>::Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options,
   } else {
     choose_part_tokens(direction, device);
   }
+  choose_near_turns(direction);
   find_parts();
   if (form.causal) {
     place_sweeps(direction, arena);
@@ -245,7 +262,7 @@ void Plan<T>::choose_part_tokens(Direction direction, const DeviceFacts& device)
                                    sizes.queries.blocks * device.multiprocessors);
   call.k_part_tokens = part_tokens(keys_, call.kv_heads, sizes.keys.tokens,
                                    sizes.keys.blocks * device.multiprocessors);
-  if (device.has_wgmma && is_usual()) choose_hopper_parts(direction, device.multiprocessors);
+  if (device.has_wgmma && is_usual()) choose_hopper_parts(direction, device);
 }
 
 // Whether the kernels for Hopper know all that a call asks for, as far as its inputs tell.
@@ -261,52 +278,60 @@ bool Plan<T>::is_usual() const {
 }
 
 template <typename T>
-void Plan<T>::choose_hopper_parts(Direction direction, int64_t multiprocessors) {
+void Plan<T>::choose_hopper_parts(Direction direction, const DeviceFacts& device) {
   const Teams teams = teams_on_hopper(padded);
   const bool forward = direction == Direction::kForward;
-  if (forward && choose_whole_heads(multiprocessors)) return;
-  auto side_of = [&](const Side& side, int64_t heads, int64_t of_block) -> HopperSide {
+  if (forward && choose_whole_heads(device)) return;
+  auto side_of = [&](const Side& side, int64_t heads, int64_t of_block, bool adds) -> HopperSide {
     const int64_t longest = std::max<int64_t>(1, side.longest);
     return {std::max<int64_t>(1, side.total * heads / longest), divide_up(longest, kHopperTile),
-            of_block};
+            of_block, adds && !call.table};
   };
-  auto cluster_of = [&](int64_t parts) {
-    return call.table ? 1 : static_cast<int>(std::min<int64_t>(parts, kMostCluster));
+  // Where there are many heads in the backward, teams are blocks of their own.
+  auto are_many = [&](int of_multiprocessor) {
+    return !forward && padded == 64 &&
+           units() >= int64_t{of_multiprocessor} * device.multiprocessors;
   };
+  const int key_block = forward ? teams.sum_keys : teams.key_gradients;
+  if (are_many(key_block)) key_teams = 1;
   const HopperSide keys =
-      side_of(keys_, call.kv_heads, forward ? teams.sum_keys : teams.key_gradients);
-  const int64_t key_parts = hopper_parts(keys, multiprocessors);
-  call.k_part_tokens = hopper_part_tokens(keys, key_parts);
-  key_cluster = forward ? cluster_of(key_parts) : 1;
+      side_of(keys_, call.kv_heads, key_teams > 0 ? key_teams : key_block, forward);
+  const HopperParts key_parts = hopper_parts(keys, device, key_teams > 0 ? key_block : 1);
+  call.k_part_tokens = hopper_part_tokens(keys, key_parts.parts);
+  key_cluster = key_parts.cluster;
 
   const bool tail = call.inputs.local.data || call.inputs.gate.data;
-  if (!forward && (teams.query_gradients == 0 || tail)) return;  // there is no such kernel
+  if (!forward && tail) return;  // there is no such kernel
+  const int query_block = forward ? teams.apply_queries : teams.query_gradients;
+  if (are_many(query_block)) query_teams = 1;
   const HopperSide queries =
-      side_of(queries_, call.heads, forward ? teams.apply_queries : teams.query_gradients);
-  const int64_t query_parts = hopper_parts(queries, multiprocessors);
-  call.q_part_tokens = hopper_part_tokens(queries, query_parts);
-  query_cluster = forward ? 1 : cluster_of(query_parts);
+      side_of(queries_, call.heads, query_teams > 0 ? query_teams : query_block, !forward);
+  const HopperParts query_parts = hopper_parts(queries, device, query_teams > 0 ? query_block : 1);
+  call.q_part_tokens = hopper_part_tokens(queries, query_parts.parts);
+  query_cluster = query_parts.cluster;
 }
 
 // Where blocks of whole heads fill the device well enough: one for each head, or a cluster.
 template <typename T>
-bool Plan<T>::choose_whole_heads(int64_t multiprocessors) {
+bool Plan<T>::choose_whole_heads(const DeviceFacts& device) {
   constexpr int64_t kWide = 4;  // teams of the larger kind of block
   if (padded != 64 || call.table || call.group != 1 || !call.inputs.k.data) return false;
   const int64_t heads = units();
-  int64_t blocks = 1;  // of a head
-  while (blocks < kMostCluster && 2 * blocks * heads <= multiprocessors) blocks *= 2;
-  const int64_t waves = divide_up(heads * blocks, multiprocessors);
-  const bool narrow = heads >= kWide * multiprocessors;
-  if (!narrow && 10 * heads * blocks < 7 * waves * multiprocessors) return false;
+  int i = 0;  // of clusters
+  while (i + 1 < DeviceFacts::kClusters && heads << (i + 1) <= device.cluster_blocks[i + 1]) ++i;
+  const int64_t blocks = int64_t{1} << i;
+  const int64_t waves = divide_up(heads * blocks, device.cluster_blocks[i]);
+  const bool narrow = heads >= kWide * device.multiprocessors;
+  if (!narrow && 10 * heads * blocks < 7 * waves * device.multiprocessors) return false;
   const int64_t teams = narrow ? 1 : kWide;
-  const HopperSide keys{heads, divide_up(keys_.longest, kHopperTile), teams};
-  const HopperSide queries{heads, divide_up(queries_.longest, kHopperTile), teams};
+  const HopperSide keys{heads, divide_up(keys_.longest, kHopperTile), teams, true};
+  const HopperSide queries{heads, divide_up(queries_.longest, kHopperTile), teams, false};
   if (divide_up(keys.tiles, blocks * teams) * kHopperTile > kMostPartTokens) return false;
   call.k_part_tokens = hopper_part_tokens(keys, blocks);
   call.q_part_tokens = hopper_part_tokens(queries, blocks);
   key_cluster = query_cluster = static_cast<int>(blocks);
-  whole_teams = static_cast<int>(teams);
+  query_teams = static_cast<int>(teams);
+  has_whole_heads = true;
   return true;
 }
 
@@ -319,6 +344,37 @@ void Plan<T>::choose_sweep_tokens(const DeviceFacts& device) {
   const int64_t least = std::max<int64_t>(kLeast, divide_up(queries_.longest, kMostParts));
   const int64_t tokens = runs ? std::clamp(wanted, least, std::max(kMost, least)) : kTileTokens;
   call.q_part_tokens = call.k_part_tokens = divide_up(tokens, kTileTokens) * kTileTokens;
+}
+
+// Whether all passes can make their tables of turns in shared memory, from frequencies.
+template <typename T>
+void Plan<T>::choose_near_turns(Direction direction) {
+  const bool tables_exist = call.q_turning.by_table || call.k_turning.by_table;
+  if (key_cluster == 0 || query_cluster == 0 || tables_exist) return;
+  const bool forward = direction == Direction::kForward;
+  const int64_t bytes =
+      forward ? near_bytes_forward(padded, query_teams) : near_bytes_backward(padded, key_teams);
+  auto fits = [&](const Turning& turning, const Side& side, int64_t part) {
+    const bool in_grid = turning.axis_pairs < turning.pairs;
+    const int64_t rows = in_grid ? part / side.least_width + 2 + side.most_width : part;
+    return turning.turns && !turning.composed && turning.axis_pairs <= kMostNearPairs &&
+           turning.offset + side.last < kMostNearPosition &&
+           rows * turning.axis_pairs * static_cast<int64_t>(sizeof(Turn)) <= bytes;
+  };
+  if (!fits(call.q_turning, queries_, call.q_part_tokens) ||
+      !fits(call.k_turning, keys_, call.k_part_tokens)) {
+    return;
+  }
+  call.q_turning.near = call.k_turning.near = true;
+  auto in_two_parts = [](double frequency) -> Frequency {
+    const auto first = static_cast<float>(frequency);
+    return {first, static_cast<float>(frequency - first)};
+  };
+  const double* k_frequencies = call.turn_alike ? turns_.q_frequencies : turns_.k_frequencies;
+  for (int i = 0; i < call.q_turning.axis_pairs; ++i) {
+    call.q_frequencies[i] = in_two_parts(turns_.q_frequencies[i]);
+    call.k_frequencies[i] = in_two_parts(k_frequencies[i]);
+  }
 }
 
 template <typename T>
@@ -429,7 +485,9 @@ void Plan<T>::launch_tables(Launcher& on) const {
     launch_write_sequences(on, sequences_.data(), static_cast<int64_t>(sequences_.size()),
                            const_cast<Sequence*>(call.table));
   }
-  if (turns_.count > 0) launch_fill_turns(on, turns_);
+  // An output may have turned out to be unfit for the kernels that make their own.
+  const bool near = call.q_turning.near && key_cluster > 0 && query_cluster > 0;
+  if (turns_.count > 0 && !near) launch_fill_turns(on, turns_);
 }
 
 template <typename T>
@@ -453,7 +511,8 @@ void Plan<T>::set_tensors(HeadsView<T> out) {
   call.out = out;
   call.vectors.out = has_vectors(out);
   if (call.vectors.out) return;
-  query_cluster = whole_teams = 0;
+  query_cluster = 0;
+  has_whole_heads = false;
   find_parts();
 }
 

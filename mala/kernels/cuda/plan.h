@@ -81,24 +81,25 @@ struct Plan {
   bool is_large() const;
 
   int64_t units() const { return call.sequences * call.kv_heads; }
-  PassGrid key_grid() const { return {units(), most_key_parts, 1, key_cluster}; }
+  PassGrid key_grid() const { return {units(), most_key_parts, 1, key_cluster, key_teams}; }
   PassGrid query_grid() const {
-    return {call.sequences * call.heads, most_query_parts, 1, query_cluster};
+    return {call.sequences * call.heads, most_query_parts, 1, query_cluster, query_teams};
   }
 
   Call<T> call{};
   int padded = 0;
   int64_t most_key_parts = 0, most_query_parts = 0;
-  int key_cluster = 0, query_cluster = 0;  // see PassGrid
-  int whole_teams = 0;  // of blocks that have heads from the first key to the last query, or 0
+  int key_cluster = 0, query_cluster = 0, key_teams = 0, query_teams = 0;  // see PassGrid
+  bool has_whole_heads = false;  // from the first key to the last query of a head in one kernel
   int64_t scratch_bytes = 0;
 
  private:
   void find_sequences(const AttentionInputs<T>& inputs, const AttentionOptions& options,
                       const Form& form);
   void choose_part_tokens(Direction direction, const DeviceFacts& device);
-  void choose_hopper_parts(Direction direction, int64_t multiprocessors);
-  bool choose_whole_heads(int64_t multiprocessors);
+  void choose_hopper_parts(Direction direction, const DeviceFacts& device);
+  bool choose_whole_heads(const DeviceFacts& device);
+  void choose_near_turns(Direction direction);
   bool is_usual() const;
   void choose_sweep_tokens(const DeviceFacts& device);
   void find_parts();

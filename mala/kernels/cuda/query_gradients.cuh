@@ -78,8 +78,9 @@ struct QueryGradients {
       const MeanKeys<8> means(head, column(block));
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const Features<8> phi = meet_keys<Kind>(call, means, spots[half], column(block),
-                                                queries.eight(half, block), magnitudes[half]);
+        const Features<8> phi =
+            meet_keys<Kind>(call, call.q_turning, means, spots[half], column(block),
+                            queries.eight(half, block), magnitudes[half]);
         if constexpr (kKeeps<T, kDim>) plain[block][half] = phi.plain;
         weighted.set_eight(half, block, phi.turned);
       }

@@ -60,7 +60,8 @@ class Walk {
     return kHow != Turned::kNot && (kHow != Turned::kSomehow || by.turns);
   }
   static __device__ __forceinline__ bool is_direct(const Turning& by) {
-    return kHow == Turned::kDirect || (kHow == Turned::kSomehow && !by.blocks);
+    return kHow == Turned::kDirect || kHow == Turned::kNear ||
+           (kHow == Turned::kSomehow && !by.blocks);
   }
   static __device__ __forceinline__ bool is_grid(const Turning& by) {
     return kHow != Turned::kLine && by.axis_pairs < by.pairs;
@@ -77,7 +78,7 @@ __device__ __forceinline__ Spot spot_of_lane(const Spot& mine, int lane) {
   if (kHow == Turned::kNot) return other;
   other.row.rest = __shfl_sync(~0u, mine.row.rest, lane);
   if (kHow != Turned::kLine) other.column.rest = __shfl_sync(~0u, mine.column.rest, lane);
-  if (kHow == Turned::kDirect) return other;
+  if (kHow == Turned::kDirect || kHow == Turned::kNear) return other;
   other.row.block = __shfl_sync(~0u, mine.row.block, lane);
   if (kHow == Turned::kSomehow) other.column.block = __shfl_sync(~0u, mine.column.block, lane);
   return other;
@@ -88,17 +89,24 @@ __device__ __forceinline__ float4 compose(const float4& a, const float4& b) {
           a.w * b.z + a.z * b.w};
 }
 
+template <Turned kHow>
 __device__ __forceinline__ float4 turns_in(const Turn* table, int at) {
-  return __ldg(reinterpret_cast<const float4*>(table + at));
+  if (kHow != Turned::kNear) return __ldg(reinterpret_cast<const float4*>(table + at));
+  // Wherever it is. Nothing changes there any more, so that the compiler may ask when it likes.
+  float4 turns;
+  asm("ld.v4.f32 {%0,%1,%2,%3}, [%4];"
+      : "=f"(turns.x), "=f"(turns.y), "=f"(turns.z), "=f"(turns.w)
+      : "l"(table + at));
+  return turns;
 }
 
 // The turns of the two pairs from `pair` on, an even number, as (cos, sin, cos, sin). Both are on
 // one axis, whose pairs are even in number.
 template <Turned kHow>
 __device__ __forceinline__ float4 turns_of_two(const Turning& by, const AxisSpot& spot, int pair) {
-  const float4 turns = turns_in(by.rests, spot.rest + pair);
+  const float4 turns = turns_in<kHow>(by.rests, spot.rest + pair);
   if (Walk<kHow>::is_direct(by)) return turns;
-  return compose(turns, turns_in(by.blocks, spot.block + pair));
+  return compose(turns, turns_in<kHow>(by.blocks, spot.block + pair));
 }
 
 // Whether the pairs from `pair` on go by column. Where the head may have no such, pair is set to 0.

@@ -81,7 +81,16 @@ struct Teams {
   int sum_keys, apply_queries, query_gradients, key_gradients;
 };
 constexpr Teams teams_on_hopper(int padded) {
-  return padded == 64 ? Teams{4, 4, 2, 3} : Teams{2, 3, 0, 2};
+  return padded == 64 ? Teams{4, 4, 2, 3} : Teams{2, 3, 1, 2};
+}
+// Bytes that a block has for turns.
+constexpr int near_bytes_forward(int padded, int teams = 0) {
+  if (teams == 1) return 4608;
+  return (padded == 64 ? 28 : 30) * 1024;
+}
+constexpr int near_bytes_backward(int padded, int teams = 0) {
+  if (teams == 1 && padded == 64) return 8 * 1024;
+  return (padded == 128 ? 20 : padded == 96 ? 32 : 36) * 1024;
 }
 template <typename T, int kDim>
 constexpr BlocksAtOnce kLeastBlocks = kFine<T> ? BlocksAtOnce{1, 1, 1, 1} : blocks_at_once(kDim);

@@ -54,27 +54,33 @@ struct Features {
 
 // Of neighbouring elements, added to the magnitude.
 template <class Kind, typename T, int kCount>
-__device__ __forceinline__ Features<kCount> meet_keys(const Call<T>& call,
+__device__ __forceinline__ Features<kCount> meet_keys(const Call<T>& call, const Turning& turning,
                                                       const MeanKeys<kCount>& keys,
                                                       const Spot& spot, int column,
                                                       const Some<kCount>& raw,
                                                       Magnitude& magnitude) {
   // Asked for first, so that they arrive while phi is computed.
-  const Turns<Kind::kHow, kCount> by(call.q_turning, spot, column);
+  const Turns<Kind::kHow, kCount> by(turning, spot, column);
   const Some<kCount> phi = features<T>(Kind::feature(call), raw);
-  const Some<kCount> turned = rotated<false>(phi, call.q_turning, by);
+  const Some<kCount> turned = rotated<false>(phi, turning, by);
   magnitude.s = dot(phi, keys.key, magnitude.s);
   if (Kind::kTurns) magnitude.r = dot(turned, keys.rotated_key, magnitude.r);
   return {phi, turned};
 }
 
-// Sums of the lanes of a row. Without turns both are one; the printed norm takes r for s.
+// Without turns both are one; the printed norm takes r for s.
+template <class Kind, typename T>
+__device__ __forceinline__ RowWeights weights_of_sums(const Call<T>& call, float c,
+                                                      const Magnitude& magnitude) {
+  const float rotated = Kind::kTurns ? magnitude.r : magnitude.s;
+  return row_weights(call, c, call.rotated_magnitude() ? rotated : magnitude.s, rotated);
+}
+// From what each lane of a row has.
 template <class Kind, typename T>
 __device__ __forceinline__ RowWeights weights_of(const Call<T>& call, float c,
                                                  const Magnitude& magnitude) {
-  const float plain = row_sum(magnitude.s);
-  const float rotated = Kind::kTurns ? row_sum(magnitude.r) : plain;
-  return row_weights(call, c, call.rotated_magnitude() ? rotated : plain, rotated);
+  return weights_of_sums<Kind>(call, c,
+                               {row_sum(magnitude.s), Kind::kTurns ? row_sum(magnitude.r) : 0.0f});
 }
 
 }  // namespace mala::gpu

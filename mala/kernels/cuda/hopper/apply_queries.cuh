@@ -3,16 +3,17 @@
 #pragma once
 
 #include "mala/kernels/cuda/hopper/matrix.cuh"
+#include "mala/kernels/cuda/hopper/near_turns.cuh"
 #include "mala/kernels/cuda/weights.cuh"
 
 namespace mala::gpu::hopper {
 
-// S_c of a usual head, with the mean value as its vector.
-template <int kDim>
+// S_c of a usual head, whose floats lie at place(i), with the mean value as its vector.
+template <int kDim, class Place>
 __device__ __forceinline__ void fill_centred(const FineMatrix<kDim>& to, const float* state,
-                                             const QueryVectors<kDim>& head) {
+                                             const QueryVectors<kDim>& head, Place place) {
   to.fill([&](int feature, int column) {
-    Four s = load_four(state + feature * kDim + column);
+    Four s = load_four(state + place(feature * kDim + column));
     add_scaled(s, -head.rotated_sum[feature], load_four(head.value_mean + column));
     return s;
   });
@@ -22,7 +23,7 @@ __device__ __forceinline__ void fill_centred(const FineMatrix<kDim>& to, const f
 // The pass of one warpgroup over its tiles. Begins to copy as soon as it is made.
 template <int kDim, class Kind>
 struct ApplyPass {
-  static constexpr int kBlocks = kDim / kBlockCols, kStages = 2;
+  static constexpr int kBlocks = kDim / kBlockCols, kStages = 1;
   static constexpr int kSlotBytes = kStages * LaneRows<kDim>::kSlotBytes;
 
   Team<kGroupThreads> team;
@@ -43,13 +44,13 @@ struct ApplyPass {
     commit_copies();
   }
 
-  __device__ __forceinline__ void run(const Call<BFloat16>& call, const Task& task, float c,
-                                      const QueryVectors<kDim>& head,
+  __device__ __forceinline__ void run(const Call<BFloat16>& call, const Turning& turning,
+                                      const Task& task, float c, const QueryVectors<kDim>& head,
                                       const FineMatrix<kDim>& matrix) {
     const uint64_t right = matrix.panels(), mean = matrix.vector();
     const int t = team.thread % 4, row = team.index * kRowTokens + team.row();
     RowCursor<BFloat16> out(query_rows<Kind>(call.out, task, true), task, row, 8 * t);
-    LaneTokens<Kind, 1> tokens(call.q_turning, task, task.sequence.q_width, row, step);
+    LaneTokens<Kind, 1> tokens(turning, task, task.sequence.q_width, row, step);
     for (int tile = 0; tile < tiles; ++tile) {
       const Spot spots[2] = {tokens.spot(0), tokens.spot(1)};
       wait_copies<kStages - 1>();
@@ -73,8 +74,8 @@ struct ApplyPass {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           turned[block][half] =
-              meet_keys<Kind>(call, keys, spots[half], column, unpack<BFloat16>(raw[half][block]),
-                              magnitudes[half])
+              meet_keys<Kind>(call, turning, keys, spots[half], column,
+                              unpack<BFloat16>(raw[half][block]), magnitudes[half])
                   .turned;
         }
       }
@@ -95,7 +96,7 @@ struct ApplyPass {
       wait_products();
       write(call, task, product, factors, out, tokens);
       out.go_on(step);
-      tokens.advance(call.q_turning, step);
+      tokens.advance(turning, step);
     }
   }
 
@@ -138,7 +139,8 @@ template <int kDim, int kTeams, class Kind>
 struct ApplyBlock {
   static constexpr int kVectors = FineMatrix<kDim>::kBytes;
   static constexpr int kSlots = kVectors + QueryVectors<kDim>::kBytes;
-  static constexpr int kBytes = kSlots + kTeams * ApplyPass<kDim, Kind>::kSlotBytes;
+  static constexpr int kTurns = kSlots + kTeams * ApplyPass<kDim, Kind>::kSlotBytes;
+  static constexpr int kBytes = kTurns + near_bytes<Kind>(near_bytes_forward(kDim));
 };
 
 // How many warpgroups a block has.
@@ -160,6 +162,9 @@ __global__ void __launch_bounds__(kTeams* kGroupThreads, 1)
   const uint32_t slots = shared_address(memory) + Block::kSlots;
   ApplyPass<kDim, Kind> pass(call, task, kTeams,
                              slots + team.index * ApplyPass<kDim, Kind>::kSlotBytes);
+  const Turning turning =
+      near_turning<Kind>(call.q_turning, call.q_frequencies,
+                         near_tokens(task, task.sequence.q_width), memory + Block::kTurns);
   wait_for_previous();
   let_next_begin();
   const HeadScales scales = head_scales(call, task.sequence.k_count);
@@ -167,10 +172,10 @@ __global__ void __launch_bounds__(kTeams* kGroupThreads, 1)
   const QueryVectors<kDim> head(memory + Block::kVectors);
   const FineMatrix<kDim> matrix{shared_address(memory)};
   fill_vectors(call, state, scales, head);
-  fill_centred(matrix, state, head);
+  fill_centred(matrix, state, head, [](int i) { return i; });
   show_to_tensor_cores();
   __syncthreads();
-  pass.run(call, task, scales.c, head, matrix);
+  pass.run(call, turning, task, scales.c, head, matrix);
 #else
   __trap();  // never launched there
 #endif

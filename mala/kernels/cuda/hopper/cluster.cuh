@@ -1,4 +1,4 @@
-// Clusters: blocks of one head that reach each other's shared memory, and add their sums there.
+// Clusters: blocks of one head that reach each other's shared memory.
 #pragma once
 
 #include "mala/kernels/cuda/eight.cuh"
@@ -31,34 +31,5 @@ struct Cluster {
     return reinterpret_cast<T*>(there);
   }
 };
-
-// Adds the sums of the teams of a block, which lie `stride` floats apart, to those of the first.
-__device__ __forceinline__ void add_teams(float* sums, int size, int teams, int stride) {
-  __syncthreads();
-  for (int i = 4 * threadIdx.x; i < size && teams > 1; i += 4 * blockDim.x) {
-    Four sum = load_four(sums + i);
-    for (int team = 1; team < teams; ++team) {
-      add_scaled(sum, 1.0f, load_four(sums + team * stride + i));
-    }
-    store_four(sums + i, sum);
-  }
-  __syncthreads();
-}
-
-// The sums of all blocks of a cluster, in the order of their ranks: each block has a share of them,
-// and hands it to give(i, four). Afterwards others may still be reading; see sync().
-template <class Give>
-__device__ __forceinline__ void add_blocks(const Cluster& cluster, const float* sums, int size,
-                                           Give give) {
-  if (cluster.size > 1) cluster.sync();
-  const int step = 4 * blockDim.x * cluster.size;
-  for (int i = 4 * (cluster.rank * blockDim.x + threadIdx.x); i < size; i += step) {
-    Four sum = load_four(cluster.in_block(sums + i, 0));
-    for (unsigned other = 1; other < cluster.size; ++other) {
-      add_scaled(sum, 1.0f, load_four(cluster.in_block(sums + i, other)));
-    }
-    give(i, sum);
-  }
-}
 
 }  // namespace mala::gpu::hopper

@@ -4,15 +4,16 @@
 
 #include "mala/kernels/cuda/feature.cuh"
 #include "mala/kernels/cuda/hopper/matrix.cuh"
+#include "mala/kernels/cuda/hopper/near_turns.cuh"
 
 namespace mala::gpu::hopper {
 
 // The transpose of dS with the base of rotated keys in three more rows, dS, vectors; for each team
 // stages of values and slots of keys.
-template <int kDim>
+template <int kDim, int kHasTeams>
 struct KeyGradientBlock {
   using S = TileShare<kDim, kGroupThreads>;
-  static constexpr int kTeams = teams_on_hopper(kDim).key_gradients;
+  static constexpr int kTeams = kHasTeams;
   static constexpr int kThreads = kTeams * kGroupThreads, kStages = kDim <= 96 ? 2 : 1;
   static constexpr int kBaseBytes = Matrix<kDim>::kPanels * kStepRows * kPanelRowBytes;
   static constexpr int kBase = Matrix<kDim>::kBytes, kRight = kBase + kBaseBytes;
@@ -20,15 +21,16 @@ struct KeyGradientBlock {
   static constexpr int kSlots = kValues + kTeams * kStages * S::kTileBytes;
   static constexpr int kVectors = kSlots + kTeams * LaneRows<kDim>::kSlotBytes;
   static constexpr int kOnes = kVectors + KeyVectors<kDim>::kBytes;
-  static constexpr int kBytes = kOnes + kNarrowGroupBytes;
+  static constexpr int kTurns = kOnes + kNarrowGroupBytes;
+  static constexpr int kBytes = kTurns + near_bytes_backward(kDim, kTeams);
 };
 
 // dS for products with features in registers, its transpose for those with values as they lie in
 // memory. Those enter whole, not less their mean: what that adds is taken off the rotated key.
-template <int kDim>
+template <int kDim, int kTeams>
 __device__ __forceinline__ void fill_state_gradient(const float* sums, std::byte* memory,
                                                     const KeyVectors<kDim>& head) {
-  using Block = KeyGradientBlock<kDim>;
+  using Block = KeyGradientBlock<kDim, kTeams>;
   const uint32_t at = shared_address(memory);
   const FineMatrix<kDim> right{at + Block::kRight};
   right.fill([&](int feature, int column) { return load_four(sums + feature * kDim + column); });
@@ -93,9 +95,9 @@ __device__ __forceinline__ Eight rotated_plus(const Eight& a, const Turns<kHow, 
 }
 
 // The pass of one warpgroup over its tiles. Begins to copy as soon as it is made.
-template <int kDim, class Kind>
+template <int kDim, int kTeams, class Kind>
 struct KeyGradientPass {
-  using Block = KeyGradientBlock<kDim>;
+  using Block = KeyGradientBlock<kDim, kTeams>;
   using S = typename Block::S;
   static constexpr int kBlocks = kDim / kBlockCols, kStep = Block::kTeams * kRowTokens;
 
@@ -121,15 +123,16 @@ struct KeyGradientPass {
     commit_copies();
   }
 
-  __device__ __forceinline__ void run(const Call<BFloat16>& call, const Task& task,
-                                      const KeyVectors<kDim>& head, uint32_t memory) {
+  __device__ __forceinline__ void run(const Call<BFloat16>& call, const Turning& turning,
+                                      const Task& task, const KeyVectors<kDim>& head,
+                                      uint32_t memory) {
     const uint64_t transposed = panel(memory), base = panel(memory + Block::kBase);
     const FineMatrix<kDim> matrix{memory + Block::kRight};
     const uint64_t right = matrix.panels(), vector = matrix.vector(), all_values = panel(stages);
     const int t = team.thread % 4, row = team.index * kRowTokens + team.row();
     RowCursor<BFloat16> d_key(key_rows<Kind>(call.gradients.k, task, true), task, row, 8 * t);
     RowCursor<BFloat16> d_value(key_rows<Kind>(call.gradients.v, task, true), task, row, 8 * t);
-    LaneTokens<Kind, 1> tokens(call.k_turning, task, task.sequence.k_width, row, kStep);
+    LaneTokens<Kind, 1> tokens(turning, task, task.sequence.k_width, row, kStep);
     for (int tile = 0; tile < tiles; ++tile) {
       wait_copies<0>();
       uint4 raw[2][kBlocks];
@@ -174,7 +177,7 @@ struct KeyGradientPass {
         const Eight mean = scaled(gpu::eight_of(head.mean_key, column), -1.0f);
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          const Turns<Kind::kHow, 8> by(call.k_turning, spots[half], column);
+          const Turns<Kind::kHow, 8> by(turning, spots[half], column);
           const Eight dk = rotated_plus<true>(eight_of(product, half, block), by, key_base);
           if (d_key.exists(8 * half)) {
             store_eight(d_key.at(8 * half) + block * kBlockCols,
@@ -202,7 +205,7 @@ struct KeyGradientPass {
       }
       d_key.go_on(kStep);
       d_value.go_on(kStep);
-      tokens.advance(call.k_turning, kStep);
+      tokens.advance(turning, kStep);
     }
   }
 
@@ -220,28 +223,32 @@ struct KeyGradientPass {
 };
 
 // Grid (heads of keys, parts).
-template <int kDim, class Kind>
-__global__ void __launch_bounds__(KeyGradientBlock<kDim>::kThreads, 1)
+template <int kDim, int kTeams, class Kind>
+__global__ void __launch_bounds__(kTeams* kGroupThreads,
+                                  teams_on_hopper(kDim).key_gradients / kTeams)
     key_gradients_kernel(const __grid_constant__ Call<BFloat16> call) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  using Block = KeyGradientBlock<kDim>;
+  using Block = KeyGradientBlock<kDim, kTeams>;
   static_assert(Block::kBytes + kAlign <= kSharedBytes);
   extern __shared__ __align__(128) std::byte shared[];
   std::byte* memory = aligned(shared);
   if (call.table) wait_for_previous();
   const Task task = key_task(call);
   if (task.first == task.end) return;
-  KeyGradientPass<kDim, Kind> pass(call, task, shared_address(memory));
+  KeyGradientPass<kDim, kTeams, Kind> pass(call, task, shared_address(memory));
+  const Turning turning =
+      near_turning<Kind>(call.k_turning, call.k_frequencies,
+                         near_tokens(task, task.sequence.k_width), memory + Block::kTurns);
   wait_for_previous();
   let_next_begin();
   const float* sums = call.gradient + task.unit * call.layout.size();
   const KeyVectors<kDim> head(memory + Block::kVectors);
   fill_vectors(call, call.state + task.unit * call.layout.size(), sums,
                head_scales(call, task.sequence.k_count), head);
-  fill_state_gradient(sums, memory, head);
+  fill_state_gradient<kDim, kTeams>(sums, memory, head);
   show_to_tensor_cores();
   __syncthreads();
-  pass.run(call, task, head, shared_address(memory));
+  pass.run(call, turning, task, head, shared_address(memory));
 #else
   __trap();  // never launched there
 #endif

@@ -161,8 +161,8 @@ __device__ __forceinline__ void store_parts(uint32_t to_first, uint32_t to_rest,
 }
 
 // Of a result, row g + 8 * half.
-template <int kDim>
-__device__ __forceinline__ Eight eight_of(const HeadAccumulator<kDim>& from, int half, int block) {
+template <int kCols>
+__device__ __forceinline__ Eight eight_of(const Accumulator<kCols>& from, int half, int block) {
   Eight e;
 #pragma unroll
   for (int j = 0; j < 4; ++j) {

@@ -1,34 +1,44 @@
 // The pass of the backward over queries on Hopper: writes their gradients and sums that of the
-// state. Usual calls in bfloat16 without a tail, heads of 64 alone.
+// state. Usual calls in bfloat16 without a tail.
+//
+// Larger heads are shared by warpgroups: each has some columns of all rows of a tile, and what a
+// row needs of all columns they tell each other.
 #pragma once
 
 #include "mala/kernels/cuda/hopper/cluster.cuh"
 #include "mala/kernels/cuda/hopper/matrix.cuh"
+#include "mala/kernels/cuda/hopper/near_turns.cuh"
+#include "mala/kernels/cuda/hopper/sums.cuh"
 #include "mala/kernels/cuda/weights.cuh"
 
 namespace mala::gpu::hopper {
 
-// Of a team: two stages of gradients and weighted features in two parts, which leave their place to
-// the sums; slots of queries, and weights of tokens in two parts.
+// Of a team: two stages of gradients and weighted features in two parts; slots of queries, weights
+// of tokens, and what warpgroups tell each other. Sums lie where the tiles did.
 template <int kDim>
-struct QueryGradientMemory {
-  using S = TileShare<kDim, kGroupThreads>;
-  static constexpr int kFeatures = 2 * S::kTileBytes, kTileBytes = 4 * S::kTileBytes;
-  static constexpr int kSlots = kTileBytes, kWeights = kSlots + LaneRows<kDim>::kSlotBytes;
-  static constexpr int kBytes = kWeights + kAlign;      // 16 for each token
-  static constexpr int kSums = kDim * kDim + 3 * kDim;  // floats
+struct QueryGradientTeam {
+  static constexpr int kCols = kDim == 96 ? 32 : 64;  // of a warpgroup
+  static constexpr int kGroups = kDim / kCols, kThreads = kGroups * kGroupThreads;
+  static constexpr int kBlocks = kCols / kBlockCols;
+  using S = TileShare<kDim, kThreads>;
+  static constexpr int kFeatures = 2 * S::kTileBytes, kSlots = 4 * S::kTileBytes;
+  static constexpr int kWeights = kSlots + 2 * kBlocks * 16 * kThreads;
+  static constexpr int kRows = kWeights + 16 * kRowTokens;  // of three numbers
+  static constexpr int kRowBytes = std::max(3 * 4 * kRowTokens * kGroups, 4 * kDim * 4);
+  static constexpr int kBytes = (kRows + kRowBytes + kAlign - 1) / kAlign * kAlign;
 };
 
-// The transpose of S_c, mean values in two parts, vectors, and what teams have.
-template <int kDim>
+// Of a block: its teams, the transpose of S_c, mean values in two parts, vectors and turns.
+template <int kDim, int kTeams>
 struct QueryGradientBlock {
-  static constexpr int kTeams = teams_on_hopper(kDim).query_gradients,
-                       kThreads = kTeams * kGroupThreads;
-  static constexpr int kTeamBytes = QueryGradientMemory<kDim>::kBytes;
-  static constexpr int kTransposed = kTeams * kTeamBytes;
+  using Memory = QueryGradientTeam<kDim>;
+  static constexpr int kThreads = kTeams * Memory::kThreads;
+  static constexpr int kAtOnce = teams_on_hopper(kDim).query_gradients / kTeams;
+  static constexpr int kTransposed = kTeams * Memory::kBytes;
   static constexpr int kMeans = kTransposed + Matrix<kDim>::kBytes;
   static constexpr int kVectors = kMeans + 16 * kDim;
-  static constexpr int kBytes = kVectors + QueryVectors<kDim>::kBytes;
+  static constexpr int kTurns = kVectors + QueryVectors<kDim>::kBytes;
+  static constexpr int kBytes = kTurns + near_bytes_backward(kDim);
 };
 
 // A number as the first two of a narrow panel's row.
@@ -71,195 +81,154 @@ __device__ __forceinline__ void fill_centred_transposed(const Matrix<kDim>& to, 
   });
 }
 
-// This lane's rows of a tile: its queries, and what becomes of them.
-template <int kDim, class Kind>
-struct QueryGradientRows {
-  static constexpr int kBlocks = kDim / kBlockCols;
-  const Call<BFloat16>& call;
-  QueryVectors<kDim> head;
-  uint32_t weighted[kBlocks];  // where its features of the first row go, in panels
-  Eight keys[kBlocks];         // sums of ds_i phi(q_i)
+// Numbers of rows that each warpgroup has a part of: told by the first lane of a row, and added in
+// the same order by all.
+template <int kDim, int kCount>
+struct RowExchange {
+  static constexpr int kGroups = QueryGradientTeam<kDim>::kGroups;
+  float* memory;  // of each warpgroup, kCount numbers of each row
 
-  // Of the tile at hand:
-  Spot spots[2];
-  Magnitude magnitudes[2];
-  Features<8> phi[kBlocks][2];
-
-  static __device__ __forceinline__ int column(int block) {
-    return block * kBlockCols + threadIdx.x % 4 * 8;
+  __device__ __forceinline__ void tell(int group, int row, const float (&parts)[kCount]) const {
+    if (threadIdx.x % 4 > 0) return;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) memory[(group * kRowTokens + row) * kCount + i] = parts[i];
   }
-
-  __device__ __forceinline__ void read(const uint4 (&raw)[2][kBlocks]) {
-    magnitudes[0] = magnitudes[1] = {};
+  __device__ __forceinline__ void sum(int row, float (&sums)[kCount]) const {
 #pragma unroll
-    for (int block = 0; block < kBlocks; ++block) {
-      const MeanKeys<8> means(head, column(block));
+    for (int i = 0; i < kCount; ++i) {
+      sums[i] = memory[row * kCount + i];
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        phi[block][half] = meet_keys<Kind>(call, means, spots[half], column(block),
-                                           unpack<BFloat16>(raw[half][block]), magnitudes[half]);
-      }
-    }
-  }
-
-  // Features times their weight, into panels.
-  __device__ __forceinline__ void store_weighted(const RowWeights (&weights)[2], int rest_bytes) {
-#pragma unroll
-    for (int block = 0; block < kBlocks; ++block) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const uint32_t at = weighted[block] + 8 * half * kPanelRowBytes;
-        store_parts(at, at + rest_bytes, scaled(phi[block][half].turned, weights[half].product));
-      }
-    }
-  }
-
-  // From S_c g and g . mean value.
-  __device__ __forceinline__ RowGradient gradient(const HeadAccumulator<kDim>& x,
-                                                  const RowWeights& weights, float mean_part,
-                                                  int half) const {
-    float met = 0.0f;  // R phi(q) . S_c g
-#pragma unroll
-    for (int block = 0; block < kBlocks; ++block) {
-      met = dot(phi[block][half].turned, eight_of(x, half, block), met);
-    }
-    return row_gradient<Kind>(call, weights, row_sum(met), mean_part);
-  }
-
-  // dq to memory, and the sum of plain features.
-  __device__ __forceinline__ void write(const HeadAccumulator<kDim>& x, const RowGradient (&by)[2],
-                                        const RowCursor<BFloat16>& d_query) {
-#pragma unroll
-    for (int block = 0; block < kBlocks; ++block) {
-      const MeanKeys<8> means(head, column(block));
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const Turns<Kind::kHow, 8> turns(call.q_turning, spots[half], column(block));
-        const Features<8>& of = phi[block][half];
-        Eight y = scaled(eight_of(x, half, block), by[half].product);
-        if (Kind::kTurns) add_scaled(y, by[half].rotated_key, means.rotated_key);
-        y = rotated<true>(y, call.q_turning, turns);
-        add_scaled(y, by[half].key, means.key);
-        if (d_query.exists(8 * half)) {
-          store_eight(d_query.at(8 * half) + block * kBlockCols,
-                      times_slope(Feature::kElu1, of.plain, y));
-        }
-        if (Kind::kTurns && call.rotated_magnitude()) {
-          add_scaled(keys[block], by[half].ds, of.turned);
-        } else {
-          add_scaled(keys[block], by[half].ds, of.plain);
-        }
+      for (int group = 1; group < kGroups; ++group) {
+        sums[i] += memory[(group * kRowTokens + row) * kCount + i];
       }
     }
   }
 };
 
-// The sums of a team over its queries: dS, and the mean value's gradient.
+// What a warpgroup has of the sums over queries: dS of its values, and the mean value's gradient.
 template <int kDim>
 struct QuerySums {
-  using S = typename QueryGradientMemory<kDim>::S;
+  using Memory = QueryGradientTeam<kDim>;
+  using S = typename Memory::S;
+  static constexpr int kPanels = S::kPanels, kCols = Memory::kCols;
+  int first;  // of its columns
   uint64_t weighted, token_weights;
-  HeadAccumulator<kDim> products = {};
+  Accumulator<kCols> products[kPanels] = {};
   Accumulator<8> value_sums = {};
+
+  __device__ __forceinline__ QuerySums(uint32_t memory, int of)
+      : first(of * kCols),
+        weighted(panel(memory + Memory::kFeatures)),
+        token_weights(narrow_panel(memory + Memory::kWeights)) {}
 
   __device__ __forceinline__ void add(uint64_t gradients) {
     begin_products();
 #pragma unroll
     for (int step = 0; step < kRowTokens / kStepRows; ++step) {
       constexpr int kStepBytes = kStepRows * kPanelRowBytes;
-      const uint64_t left = moved(weighted, step * kStepBytes);
-      const uint64_t right = moved(gradients, step * kStepBytes);
-      products.multiply_panel(0, left, right, true);
-      products.multiply_panel(0, moved(left, S::kTileBytes), right, true);
-      multiply<8>(value_sums.c, right, moved(token_weights, step * kStepRows * 16), true);
+      const uint64_t of_panel =
+          moved(gradients, first / kPanelCols * S::kPanelBytes + step * kStepBytes);
+      const uint64_t right = moved(of_panel, first % kPanelCols * 2);
+#pragma unroll
+      for (int p = 0; p < kPanels; ++p) {
+        const uint64_t left = moved(weighted, p * S::kPanelBytes + step * kStepBytes);
+        multiply<kCols>(products[p].c, left, right, true);
+        multiply<kCols>(products[p].c, moved(left, S::kTileBytes), right, true);
+      }
+      multiply<8>(value_sums.c, of_panel, moved(token_weights, step * kStepRows * 16), true);
     }
     commit_products();
   }
 
-  // And dS times the mean value, for the keys.
-  __device__ __forceinline__ void write(const Call<BFloat16>& call, const float* value_mean,
-                                        float* to) const {
-    const int t = threadIdx.x % 4;
-    const int first = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+  // As a state, swapped; and of dS times the mean value, for the keys, this warpgroup's part.
+  __device__ __forceinline__ void write(const float* value_mean, float* to, float* centres) const {
+    const int t = threadIdx.x % 4, lane_row = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+#pragma unroll
+    for (int p = 0; p < kPanels; ++p) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int feature = 64 * p + lane_row + 8 * half;
+        if (feature >= kDim) continue;
+        float centre = 0.0f;
+#pragma unroll
+        for (int j = 0; j < kCols / 8; ++j) {
+          const float2 two = {products[p].at(j, half, 0), products[p].at(j, half, 1)};
+          const int column = first + 8 * j + 2 * t;
+          *reinterpret_cast<float2*>(to + swapped<kDim>(feature * kDim + column)) = two;
+          centre = fmaf(two.x, value_mean[column], centre);
+          centre = fmaf(two.y, value_mean[column + 1], centre);
+        }
+        centre = row_sum(centre);
+        if (t == 0) centres[first / kCols * kDim + feature] = centre;
+      }
+    }
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int feature = first + 8 * half;
-      float centre = 0.0f;
-#pragma unroll
-      for (int j = 0; j < kDim / 8; ++j) {
-        const float2 two = {products.at(j, half, 0), products.at(j, half, 1)};
-        const int column = 8 * j + 2 * t;
-        *reinterpret_cast<float2*>(to + feature * kDim + column) = two;
-        centre = fmaf(two.x, value_mean[column], centre);
-        centre = fmaf(two.y, value_mean[column + 1], centre);
-      }
-      centre = row_sum(centre);
-      const float value_sum = sum_of_row(value_sums, half);
-      if (t > 0) continue;
-      to[call.layout.rotated_keys() + feature] = call.centred() ? 0.0f : centre;
-      to[call.layout.values() + feature] = value_sum;
+      const int value = first / kPanelCols * kPanelCols + lane_row + 8 * half;
+      const float sum = sum_of_row(value_sums, half);
+      if (t == 0 && first % kPanelCols == 0 && value < kDim)
+        to[kDim * kDim + 2 * kDim + value] = sum;
     }
   }
 };
 
-// x = S_c g of 64 rows, and g . mean value.
-template <int kDim>
-__device__ __forceinline__ void meet_state(HeadAccumulator<kDim>& x, Accumulator<8>& mean_parts,
-                                           uint64_t gradients, uint64_t transposed,
-                                           uint64_t means) {
-  begin_products();
-  multiply_rows(x, gradients, TileShare<kDim, kGroupThreads>::kPanelBytes, transposed);
-#pragma unroll
-  for (int step = 0; step < kDim / kStepRows; ++step) {
-    multiply<8, LeftRows::kKept>(mean_parts.c, moved(gradients, step * kStepRows * 2),
-                                 moved(means, step * kStepRows * 16), step > 0);
-  }
-  commit_products();
-}
-
-// The pass of one warpgroup over its tiles. Begins to copy as soon as it is made.
-template <int kDim, class Kind>
+// The pass of a team over its tiles. Begins to copy as soon as it is made.
+template <int kDim, int kTeams, class Kind>
 struct QueryGradientPass {
-  using Block = QueryGradientBlock<kDim>;
-  using Memory = QueryGradientMemory<kDim>;
+  using Block = QueryGradientBlock<kDim, kTeams>;
+  using Memory = QueryGradientTeam<kDim>;
   using S = typename Memory::S;
-  static constexpr int kBlocks = kDim / kBlockCols, kStep = Block::kTeams * kRowTokens;
+  static constexpr int kBlocks = Memory::kBlocks, kGroups = Memory::kGroups;
+  static constexpr int kThreads = Memory::kThreads, kStep = kTeams * kRowTokens;
 
-  Team<kGroupThreads> team;
-  int tiles;
-  uint32_t memory;  // of the team
-  TileCopier<kDim, kGroupThreads> gradients;
-  LaneRows<kDim> queries;
+  Team<kThreads> team;
+  int tiles, group, row, column;  // the lane's first
+  uint32_t block, memory, slots;
+  TileCopier<kDim, kThreads> gradients;
+  RowCursor<const BFloat16> queries;
 
   __device__ __forceinline__ QueryGradientPass(const Call<BFloat16>& call, const Task& task,
-                                               uint32_t of_block)
-      : tiles(team.tiles(task, Block::kTeams)),
-        memory(of_block + team.index * Block::kTeamBytes),
+                                               uint32_t at)
+      : tiles(team.tiles(task, kTeams)),
+        group(__shfl_sync(~0u, team.thread / kGroupThreads, 0)),
+        row(team.row() % kRowTokens),
+        column(group * Memory::kCols + team.thread % 4 * 8),
+        block(at),
+        memory(at + team.index * Memory::kBytes),
+        slots(memory + Memory::kSlots + 16 * team.thread),
         gradients(query_rows<Kind>(call.out_gradient, task, true), task, team),
-        queries(query_rows<Kind>(call.inputs.q, task, true), task, team, memory + Memory::kSlots) {
+        queries(query_rows<Kind>(call.inputs.q, task, true), task, team.index * kRowTokens + row,
+                column) {
     copy(0);
   }
 
   __device__ __forceinline__ void copy(int tile) {
-    queries.copy(0, kStep);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const BFloat16* from = queries.at(8 * half);
+#pragma unroll
+      for (int block = 0; block < kBlocks; ++block) {
+        copy_async(slot(half, block), from + block * kBlockCols, queries.exists(8 * half));
+      }
+    }
+    queries.go_on(kStep);
     gradients.copy_to_panels(memory + tile % 2 * S::kTileBytes, kStep);
     commit_copies();
   }
 
   // All tiles, into `to`, which may lie where they do.
-  __device__ __forceinline__ void run(const Call<BFloat16>& call, const Task& task, float c,
-                                      const QueryVectors<kDim>& head, uint32_t of_block,
-                                      float* to) {
-    const uint64_t transposed = panel(of_block + Block::kTransposed);
-    const uint64_t means = narrow_panel(of_block + Block::kMeans);
+  __device__ __forceinline__ void run(const Call<BFloat16>& call, const Turning& turning,
+                                      const Task& task, float c, const QueryVectors<kDim>& head,
+                                      float* rows, float* to) {
     const uint64_t stages = panel(memory);
-    const int t = team.thread % 4, row = team.row(), first = team.index * kRowTokens + row;
-    const uint32_t weighted = memory + Memory::kFeatures;
-    QueryGradientRows<kDim, Kind> rows{
-        call, head, {weighted + in_panel(row, t), weighted + in_panel(row, t + 4)}, {}};
-    QuerySums<kDim> sums{panel(weighted), narrow_panel(memory + Memory::kWeights)};
-    RowCursor<BFloat16> d_query(query_rows<Kind>(call.gradients.q, task, true), task, first, 8 * t);
-    LaneTokens<Kind, 1> tokens(call.q_turning, task, task.sequence.q_width, first, kStep);
+    const int first = team.index * kRowTokens + row;
+    const RowExchange<kDim, 2> magnitudes{rows};
+    const RowExchange<kDim, 1> products{rows + 2 * kRowTokens * kGroups};
+    QuerySums<kDim> sums(memory, group);
+    Eight keys[kBlocks] = {};  // sums of ds_i phi(q_i)
+    RowCursor<BFloat16> d_query(query_rows<Kind>(call.gradients.q, task, true), task, first,
+                                column);
+    LaneTokens<Kind, 1> tokens(turning, task, task.sequence.q_width, first, kStep);
     for (int tile = 0; tile < tiles; ++tile) {
       wait_copies<0>();
       uint4 raw[2][kBlocks];
@@ -267,97 +236,188 @@ struct QueryGradientPass {
       for (int half = 0; half < 2; ++half) {
 #pragma unroll
         for (int block = 0; block < kBlocks; ++block) {
-          raw[half][block] = queries.raw(0, half, block);
+          raw[half][block] = load_shared(slot(half, block));
         }
       }
       show_to_tensor_cores();
       team.sync();  // everyone's gradients are here, and everyone is done with the tile before
       if (tile + 1 < tiles) copy(tile + 1);
       const uint64_t g = moved(stages, tile % 2 * S::kTileBytes);
-      HeadAccumulator<kDim> x;
+      Accumulator<Memory::kCols> x;
       Accumulator<8> mean_parts;
-      meet_state(x, mean_parts, g, transposed, means);
+      meet_state(x, mean_parts, g);
 
-      rows.spots[0] = tokens.spot(0);
-      rows.spots[1] = tokens.spot(1);
-      rows.read(raw);
+      const Spot spots[2] = {tokens.spot(0), tokens.spot(1)};
+      Features<8> phi[kBlocks][2];
+      Magnitude parts[2];
+#pragma unroll
+      for (int block = 0; block < kBlocks; ++block) {
+        const int at = column + block * kBlockCols;
+        const MeanKeys<8> means(head, at);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          phi[block][half] = meet_keys<Kind>(call, turning, means, spots[half], at,
+                                             unpack<BFloat16>(raw[half][block]), parts[half]);
+        }
+      }
+      float of_rows[2][2] = {{row_sum(parts[0].s), row_sum(parts[0].r)},
+                             {row_sum(parts[1].s), row_sum(parts[1].r)}};
+      if (kGroups > 1) {
+        magnitudes.tell(group, row, of_rows[0]);
+        magnitudes.tell(group, row + 8, of_rows[1]);
+        team.sync();
+        magnitudes.sum(row, of_rows[0]);
+        magnitudes.sum(row + 8, of_rows[1]);
+      }
       RowWeights weights[2];
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        weights[half] = weights_of<Kind>(call, c, rows.magnitudes[half]);
+        weights[half] = weights_of_sums<Kind>(call, c, {of_rows[half][0], of_rows[half][1]});
         if (!d_query.exists(8 * half)) weights[half] = {};
-        if (t == 0) store_in_row(memory + Memory::kWeights, row + 8 * half, weights[half].mean);
+        if (team.thread % 4 == 0 && group == 0) {
+          store_in_row(memory + Memory::kWeights, row + 8 * half, weights[half].mean);
+        }
+#pragma unroll
+        for (int block = 0; block < kBlocks; ++block) {
+          const int unit = column / 8 + 4 * block;
+          const uint32_t at = memory + Memory::kFeatures + unit / 8 * S::kPanelBytes +
+                              in_panel(row, unit % 8) + 8 * half * kPanelRowBytes;
+          store_parts(at, at + S::kTileBytes,
+                      scaled(phi[block][half].turned, weights[half].product));
+        }
       }
-      rows.store_weighted(weights, S::kTileBytes);
-      wait_products();
       show_to_tensor_cores();
-      team.sync();  // everyone's weighted features are here
+      wait_products();
+      float met[2][1];  // R phi(q) . S_c g
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float part = 0.0f;
+#pragma unroll
+        for (int block = 0; block < kBlocks; ++block) {
+          part = dot(phi[block][half].turned, eight_of(x, half, block), part);
+        }
+        met[half][0] = row_sum(part);
+        if (kGroups > 1) products.tell(group, row + 8 * half, met[half]);
+      }
+      team.sync();  // everyone's weighted features are here too
       sums.add(g);
-      const RowGradient by[2] = {rows.gradient(x, weights[0], sum_of_row(mean_parts, 0), 0),
-                                 rows.gradient(x, weights[1], sum_of_row(mean_parts, 1), 1)};
-      rows.write(x, by, d_query);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        if (kGroups > 1) products.sum(row + 8 * half, met[half]);
+        const RowGradient by =
+            row_gradient<Kind>(call, weights[half], met[half][0], sum_of_row(mean_parts, half));
+#pragma unroll
+        for (int block = 0; block < kBlocks; ++block) {
+          const int at = column + block * kBlockCols;
+          const MeanKeys<8> means(head, at);
+          const Features<8>& of = phi[block][half];
+          const Turns<Kind::kHow, 8> turns(turning, spots[half], at);
+          Eight y = scaled(eight_of(x, half, block), by.product);
+          if (Kind::kTurns) add_scaled(y, by.rotated_key, means.rotated_key);
+          y = rotated<true>(y, turning, turns);
+          add_scaled(y, by.key, means.key);
+          if (d_query.exists(8 * half)) {
+            store_eight(d_query.at(8 * half) + block * kBlockCols,
+                        times_slope(Feature::kElu1, of.plain, y));
+          }
+          if (Kind::kTurns && call.rotated_magnitude()) {
+            add_scaled(keys[block], by.ds, of.turned);
+          } else {
+            add_scaled(keys[block], by.ds, of.plain);
+          }
+        }
+      }
       d_query.go_on(kStep);
-      tokens.advance(call.q_turning, kStep);
+      tokens.advance(turning, kStep);
       wait_products();
     }
     team.sync();
-    sums.write(call, head.value_mean, to);
-    write_column_sums(rows.keys, to + call.layout.keys());
+    sums.write(head.value_mean, to, rows);
+    team.sync();
+    write_vectors(call, rows, keys, to + kDim * kDim);
   }
 
  private:
-  // Sums over the rows of a tile, in the memory of its queries: every lane of a warp has columns of
-  // its own there once those of equal t are added.
-  __device__ __forceinline__ void write_column_sums(const Eight (&sums)[kBlocks], float* to) const {
-    constexpr int kWarps = kGroupThreads / 32;
-    const int lane = team.thread % 32, warp = team.thread / 32;
+  __device__ __forceinline__ uint32_t slot(int half, int block) const {
+    return slots + (half * kBlocks + block) * 16 * kThreads;
+  }
+
+  // x = S_c g of this warpgroup's columns, and g . mean value.
+  __device__ __forceinline__ void meet_state(Accumulator<Memory::kCols>& x,
+                                             Accumulator<8>& mean_parts, uint64_t g) const {
+    using M = Matrix<kDim>;
+    const uint64_t transposed = panel(block + Block::kTransposed);
+    const uint64_t means = narrow_panel(block + Block::kMeans);
+    constexpr int kCols = Memory::kCols;
+    const int first = group * kCols;
+    const int columns = first / kPanelCols * M::kPanelBytes + first % kPanelCols * 2;
+    begin_products();
+#pragma unroll
+    for (int step = 0; step < M::kSteps; ++step) {
+      const uint64_t left = moved(g, step / 4 * S::kPanelBytes + step % 4 * kStepRows * 2);
+      const uint64_t right = moved(M::at(transposed, step, 0, 0), columns);
+      multiply<kCols, LeftRows::kKept>(x.c, left, moved(right, M::kPartBytes), step > 0);
+      multiply<kCols, LeftRows::kKept>(x.c, left, right, true);
+      multiply<8, LeftRows::kKept>(mean_parts.c, left, moved(means, step * kStepRows * 16),
+                                   step > 0);
+    }
+    commit_products();
+  }
+
+  // Sums over rows of this warpgroup's columns, and what sums.write() told of all.
+  __device__ __forceinline__ void write_vectors(const Call<BFloat16>& call, float* centres,
+                                                Eight (&keys)[kBlocks], float* to) const {
+    const int thread = team.thread;
+    if (thread < kDim) {
+      float centre = 0.0f;
+#pragma unroll
+      for (int i = 0; i < kGroups; ++i) centre += centres[i * kDim + thread];
+      to[kDim + thread] = call.centred() ? 0.0f : centre;
+    }
+    team.sync();
+    const int warp = thread % kGroupThreads / 32;
 #pragma unroll
     for (int block = 0; block < kBlocks; ++block) {
-      Eight sum = sums[block];
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
 #pragma unroll
         for (int other = 4; other < 32; other *= 2) {
-          sum.x[i] += __shfl_xor_sync(~0u, sum.x[i], other);
+          keys[block].x[i] += __shfl_xor_sync(~0u, keys[block].x[i], other);
         }
       }
-      if (lane >= 4) continue;
-      const uint32_t at =
-          memory + Memory::kSlots + 4 * (warp * kDim + block * kBlockCols + 8 * lane);
-      store_shared(at,
-                   {bits_of(sum.x[0]), bits_of(sum.x[1]), bits_of(sum.x[2]), bits_of(sum.x[3])});
-      store_shared(at + 16,
-                   {bits_of(sum.x[4]), bits_of(sum.x[5]), bits_of(sum.x[6]), bits_of(sum.x[7])});
+      if (thread % 32 < 4) {
+        store_eight(centres + warp * kDim + column + block * kBlockCols, keys[block]);
+      }
     }
     team.sync();
-    if (team.thread >= kDim / 4) return;
-    Four sum = {};
+    if (thread >= kDim) return;
+    float sum = 0.0f;
 #pragma unroll
-    for (int other = 0; other < kWarps; ++other) {
-      add_scaled(
-          sum, 1.0f,
-          load_shared_four<float>(memory + Memory::kSlots + 4 * (other * kDim + 4 * team.thread)));
-    }
-    store_four(to + 4 * team.thread, sum);
+    for (int i = 0; i < kGroupThreads / 32; ++i) sum += centres[i * kDim + thread];
+    to[thread] = sum;
   }
 };
 
 // Grid (heads of queries, parts), clusters of parts: the sums of each cluster.
-template <int kDim, class Kind>
-__global__ void __launch_bounds__(QueryGradientBlock<kDim>::kThreads, 1)
+template <int kDim, int kTeams, class Kind>
+__global__ void __launch_bounds__(QueryGradientBlock<kDim, kTeams>::kThreads,
+                                  QueryGradientBlock<kDim, kTeams>::kAtOnce)
     query_gradients_kernel(const __grid_constant__ Call<BFloat16> call) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  using Block = QueryGradientBlock<kDim>;
-  using Memory = QueryGradientMemory<kDim>;
-  static_assert(Memory::S::kPanels == 1 && 16 * kRowTokens <= kAlign);
-  static_assert(4 * Memory::kSums <= Memory::kTileBytes);
+  using Block = QueryGradientBlock<kDim, kTeams>;
+  using Memory = QueryGradientTeam<kDim>;
+  static_assert(Block::kAtOnce * (Block::kBytes + 2 * kAlign) <= kSharedBytes + kAlign);
+  static_assert(4 * kStateSize<kDim> <= Memory::kWeights);
   extern __shared__ __align__(128) std::byte shared[];
   std::byte* memory = aligned(shared);
   const uint32_t at = shared_address(memory);
   if (call.table) wait_for_previous();
   const Task task = query_task(call);
   if (task.first == task.end && call.table) return;
-  QueryGradientPass<kDim, Kind> pass(call, task, at);
+  QueryGradientPass<kDim, kTeams, Kind> pass(call, task, at);
+  const Turning turning =
+      near_turning<Kind>(call.q_turning, call.q_frequencies,
+                         near_tokens(task, task.sequence.q_width), memory + Block::kTurns);
   wait_for_previous();
   let_next_begin();
   const HeadScales scales = head_scales(call, task.sequence.k_count);
@@ -370,14 +430,12 @@ __global__ void __launch_bounds__(QueryGradientBlock<kDim>::kThreads, 1)
   }
   show_to_tensor_cores();
   __syncthreads();
+  std::byte* of_team = memory + pass.team.index * Memory::kBytes;
+  pass.run(call, turning, task, scales.c, head, reinterpret_cast<float*>(of_team + Memory::kRows),
+           reinterpret_cast<float*>(of_team));
   auto* sums = reinterpret_cast<float*>(memory);
-  pass.run(call, task, scales.c, head, at, sums + pass.team.index * (Block::kTeamBytes / 4));
-  add_teams(sums, Memory::kSums, Block::kTeams, Block::kTeamBytes / 4);
-  const Cluster cluster;
-  float* to = call.parts + task.slot / cluster.size * Memory::kSums;
-  add_blocks(cluster, sums, Memory::kSums,
-             [&](int i, const Four& four) { store_four(to + i, four); });
-  if (cluster.size > 1) cluster.sync();  // nobody leaves while others read
+  add_teams<kDim>(sums, kTeams, Memory::kBytes / 4);
+  write_cluster_sums<kDim>(sums, call.parts, task.slot);
 #else
   __trap();  // never launched there
 #endif

@@ -3,8 +3,9 @@
 #pragma once
 
 #include "mala/kernels/cuda/feature.cuh"
-#include "mala/kernels/cuda/hopper/cluster.cuh"
 #include "mala/kernels/cuda/hopper/matrix.cuh"
+#include "mala/kernels/cuda/hopper/near_turns.cuh"
+#include "mala/kernels/cuda/hopper/sums.cuh"
 
 namespace mala::gpu::hopper {
 
@@ -16,28 +17,50 @@ constexpr int kSumThreads = kGroupThreads* HeadAccumulator<kDim>::kPanels;
 template <int kDim>
 constexpr int kSumTeams = teams_on_hopper(kDim).sum_keys;
 
-// Of a team: slots of keys; then two stages of values and a tile of features in two parts, which
-// leave their place to the sums; and where turns are, of this tile and the next.
+// Of a team: two stages of values and of features in two parts, which leave their place to the
+// sums; and where turns are, of this tile and the next.
 template <int kDim>
 struct SumMemory {
   using S = TileShare<kDim, kSumThreads<kDim>>;
-  static constexpr int kSums = kDim * kDim + 3 * kDim;  // floats
-  static constexpr int kFeatures = 2 * S::kTileBytes;
-  static constexpr int kTileBytes =
-      std::max(4 * S::kTileBytes, (4 * kSums + kAlign - 1) / kAlign * kAlign);
-  static constexpr int kSpotBytes = 2 * kRowTokens * static_cast<int>(sizeof(Spot));
+  static constexpr int kFeatures = 2 * S::kTileBytes, kTileBytes = 6 * S::kTileBytes;
+  static constexpr int kPlain = 4 * S::kTileBytes + S::kTileBytes / 2;  // behind the sums
+  static_assert(4 * kStateSize<kDim> <= kPlain);
+  static_assert(kPlain + S::kRowsAtOnce * kDim * 4 <= kTileBytes);
 
-  uint32_t keys, tiles;
-  Spot* spots;
+  uint32_t tiles;
+  void* spots;
 
   __device__ __forceinline__ uint32_t values(int tile) const {
     return tiles + tile % 2 * S::kTileBytes;
   }
-  __device__ __forceinline__ uint32_t features() const { return tiles + kFeatures; }
-  __device__ __forceinline__ Spot* spots_of(int tile) const {
-    return spots + tile % 2 * kRowTokens;
+  __device__ __forceinline__ uint32_t features(int tile) const {
+    return tiles + kFeatures + tile % 2 * 2 * S::kTileBytes;
+  }
+  template <class SpotType>
+  __device__ __forceinline__ SpotType* spots_of(int tile) const {
+    return static_cast<SpotType*>(spots) + tile % 2 * kRowTokens;
   }
 };
+
+// Where the turns of a token are on both axes, as far as a kind needs to know.
+struct RestSpot {
+  int row, column;
+};
+template <class Kind>
+using SpotOf = std::conditional_t<Kind::kHow == Turned::kNear, RestSpot, Spot>;
+template <class Kind>
+constexpr int kSpotBytes = 2 * kRowTokens* static_cast<int>(sizeof(SpotOf<Kind>));
+
+__device__ __forceinline__ void set_spot(Spot& to, const Spot& from) { to = from; }
+__device__ __forceinline__ void set_spot(RestSpot& to, const Spot& from) {
+  to = {from.row.rest, from.column.rest};
+}
+__device__ __forceinline__ AxisSpot on_axis(const Spot* spot, bool by_column) {
+  return reinterpret_cast<const AxisSpot*>(spot)[by_column];
+}
+__device__ __forceinline__ AxisSpot on_axis(const RestSpot* spot, bool by_column) {
+  return {reinterpret_cast<const int*>(spot)[by_column], 0};
+}
 
 // Each thread of the first of a team walks with one token of tile after tile, and writes down where
 // its turns are.
@@ -56,23 +79,39 @@ struct SpotWriter {
         left(static_cast<int>(task.end - task.first) - team * kRowTokens - of),
         step(tokens) {}
 
-  __device__ __forceinline__ void write(Spot* to) {
+  __device__ __forceinline__ void write(SpotOf<Kind>* to) {
     if (!Kind::kTurns || thread >= kRowTokens) return;
-    to[thread] = walk.spot(turning, left > 0);
+    set_spot(to[thread], walk.spot(turning, left > 0));
     walk.advance(turning);
     left -= step;
   }
 };
 
-// What becomes of a thread's keys: features in two parts, into panels, and sums of them.
+// A thread's units of keys, on their way from memory while the tile before is worked on.
+template <int kDim>
+struct KeyUnits {
+  using S = TileShare<kDim, kSumThreads<kDim>>;
+  RowCursor<const BFloat16> rows;
+  uint4 raw[S::kPieces] = {};
+
+  // Of the tile `step` tokens further on.
+  __device__ __forceinline__ void ask(int piece, int step) {
+    const int row = piece * S::kRowsAtOnce + step;
+    if (rows.exists(row)) raw[piece] = __ldg(reinterpret_cast<const uint4*>(rows.at(row)));
+  }
+};
+
+// What becomes of a thread's keys: features in two parts, into panels, and sums of them before they
+// turn.
 template <int kDim, class Kind>
 struct KeyFeatures {
   using S = TileShare<kDim, kSumThreads<kDim>>;
+  using Turns = gpu::Turns<Kind::kHow, 8>;
   const Turning& turning;
   S share;
   int pair;
   bool by_column;
-  Eight plain = {}, turned = {};  // sums
+  Eight plain = {};
 
   __device__ __forceinline__ KeyFeatures(const Turning& by, const S& of)
       : turning(by),
@@ -80,49 +119,48 @@ struct KeyFeatures {
         pair(4 * of.unit()),
         by_column(goes_by_column<Kind::kHow>(by, pair)) {}
 
-  __device__ __forceinline__ Turns<Kind::kHow, 8> turns(const Spot* spots, int piece) const {
+  __device__ __forceinline__ Turns turns(const SpotOf<Kind>* spots, int piece) const {
     if (!Kind::kTurns) return {};
-    Turns<Kind::kHow, 8> by;
-    const Spot* both = spots + share.row() + piece * S::kRowsAtOnce;
-    const AxisSpot spot = reinterpret_cast<const AxisSpot*>(both)[by_column];
+    Turns by;
+    const AxisSpot spot = on_axis(spots + share.row() + piece * S::kRowsAtOnce, by_column);
     by.two[0] = turns_of_two<Kind::kHow>(turning, spot, pair);
     by.two[1] = turns_of_two<Kind::kHow>(turning, spot, pair + 2);
     return by;
   }
 
-  // kWhole: all tokens of the tile exist.
+  // kWhole: all tokens of the tile exist. Keys of the next are asked for as soon as there is room.
   template <bool kWhole>
-  __device__ __forceinline__ void write(const uint4 (&raw)[S::kPieces], int left, const Spot* spots,
-                                        uint32_t to) {
+  __device__ __forceinline__ void write(KeyUnits<kDim>& keys, int step, int left,
+                                        const SpotOf<Kind>* spots, uint32_t to) {
     if (!share.works()) return;
 #pragma unroll
     for (int piece = 0; piece < S::kPieces; ++piece) {
-      const Turns<Kind::kHow, 8> by = turns(spots, piece);
-      const Eight phi = features<BFloat16>(Feature::kElu1, unpack<BFloat16>(raw[piece]));
-      const Eight y = rotated<false>(phi, turning, by);
+      const Turns by = turns(spots, piece);
+      const Eight phi = features<BFloat16>(Feature::kElu1, unpack<BFloat16>(keys.raw[piece]));
+      if (kWhole) keys.ask(piece, step);
       const bool exists = kWhole || piece * S::kRowsAtOnce < left;
-      if (exists) add_scaled(plain, 1.0f, phi);
-      if (exists && Kind::kTurns) add_scaled(turned, 1.0f, y);
+      if (exists && Kind::kTurns) add_scaled(plain, 1.0f, phi);
       const uint32_t at = to + share.place() + piece * S::kPieceBytes;
-      store_parts(at, at + S::kTileBytes, y, exists);
+      store_parts(at, at + S::kTileBytes, rotated<false>(phi, turning, by), exists);
     }
   }
 };
 
-// A warpgroup's share of the sums of its team: 64 features by all values, and 64 of the values.
+// A warpgroup's share of the sums of its team: 64 features by all values and by one, and 64 of the
+// values.
 template <int kDim>
 struct KeySums {
   using S = TileShare<kDim, kSumThreads<kDim>>;
   int group;
   uint64_t features, values, ones;
   HeadAccumulator<kDim> products = {};
-  Accumulator<8> value_sums = {};
+  Accumulator<8> key_sums = {}, value_sums = {};
 
   __device__ __forceinline__ KeySums(const SumMemory<kDim>& memory, uint32_t ones_at)
       : group(S::kPanels == 1
                   ? 0
                   : __shfl_sync(~0u, static_cast<int>(threadIdx.x / 128) % S::kPanels, 0)),
-        features(panel(memory.features() + group * S::kPanelBytes)),
+        features(panel(memory.features(0) + group * S::kPanelBytes)),
         values(panel(memory.values(0))),
         ones(narrow_panel(ones_at)) {}
 
@@ -131,7 +169,7 @@ struct KeySums {
 #pragma unroll
     for (int step = 0; step < kRowTokens / kStepRows; ++step) {
       constexpr int kStepBytes = kStepRows * kPanelRowBytes;
-      const uint64_t left = moved(features, step * kStepBytes);
+      const uint64_t left = moved(features, tile % 2 * 2 * S::kTileBytes + step * kStepBytes);
       const uint64_t right = moved(values, tile % 2 * S::kTileBytes + step * kStepBytes);
 #pragma unroll
       for (int p = 0; p < S::kPanels; ++p) {
@@ -139,13 +177,15 @@ struct KeySums {
         products.multiply_panel(p, left, of_panel, true);
         products.multiply_panel(p, moved(left, S::kTileBytes), of_panel, true);
       }
+      multiply<8>(key_sums.c, left, ones, true);
+      multiply<8>(key_sums.c, moved(left, S::kTileBytes), ones, true);
       multiply<8>(value_sums.c, moved(right, group * S::kPanelBytes), ones, true);
     }
     commit_products();
   }
 
-  // In the layout of a state.
-  __device__ __forceinline__ void write(float* to) const {
+  // As a state, swapped. Where nothing turns, sums of features are those of plain ones too.
+  __device__ __forceinline__ void write(float* to, bool turns) const {
     const int t = threadIdx.x % 4;
     const int first = group * 64 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
 #pragma unroll
@@ -154,10 +194,14 @@ struct KeySums {
       if (row >= kDim) continue;
 #pragma unroll
       for (int j = 0; j < kDim / 8; ++j) {
-        *reinterpret_cast<float2*>(to + row * kDim + 8 * j + 2 * t) = {products.at(j, half, 0),
-                                                                       products.at(j, half, 1)};
+        *reinterpret_cast<float2*>(to + swapped<kDim>(row * kDim + 8 * j + 2 * t)) = {
+            products.at(j, half, 0), products.at(j, half, 1)};
       }
-      if (t == 0) to[kDim * kDim + 2 * kDim + row] = value_sums.at(0, half, 0);
+      if (t > 0) continue;
+      float* vectors = to + kDim * kDim + row;
+      if (!turns) vectors[0] = key_sums.at(0, half, 0);
+      vectors[kDim] = key_sums.at(0, half, 0);
+      vectors[2 * kDim] = value_sums.at(0, half, 0);
     }
   }
 };
@@ -179,72 +223,68 @@ struct SumPass {
   Team<kThreads> team;
   Memory memory;
   int tiles, step;
-  TileCopier<kDim, kThreads> keys, values;
+  TileCopier<kDim, kThreads> values;
+  KeyUnits<kDim> keys;
 
   __device__ __forceinline__ SumPass(const Call<BFloat16>& call, const Task& task, int teams,
                                      const Memory& at)
       : memory(at),
         tiles(team.tiles(task, teams)),
         step(teams * kRowTokens),
-        keys(key_rows<Kind>(call.inputs.k, task, true), task, team),
-        values(key_rows<Kind>(call.inputs.v, task, true), task, team) {
+        values(key_rows<Kind>(call.inputs.v, task, true), task, team),
+        keys{{key_rows<Kind>(call.inputs.k, task, true), task,
+              team.index * kRowTokens + values.share.row(), 8 * values.share.unit()}} {
+#pragma unroll
+    for (int piece = 0; piece < S::kPieces; ++piece) keys.ask(piece, 0);
     copy(0);
   }
 
   __device__ __forceinline__ void copy(int tile) {
-    keys.copy_to_slots(memory.keys, step);
     values.copy_to_panels(memory.values(tile), step);
     commit_copies();
   }
 
   // All tiles, into `to`, which may lie where they do. `ones` are there already.
-  __device__ __forceinline__ void run(const Call<BFloat16>& call, const Task& task, uint32_t ones,
+  __device__ __forceinline__ void run(const Turning& turning, const Task& task, uint32_t ones,
                                       float* to) {
-    SpotWriter<Kind> spots(call.k_turning, task, team.index, team.thread, step);
-    spots.write(memory.spots_of(0));
+    using Spots = SpotOf<Kind>;
+    SpotWriter<Kind> spots(turning, task, team.index, team.thread, step);
+    spots.write(memory.template spots_of<Spots>(0));
     team.sync();
-    KeyFeatures<kDim, Kind> features(call.k_turning, keys.share);
+    KeyFeatures<kDim, Kind> features(turning, values.share);
     KeySums<kDim> sums(memory, ones);
     int left = static_cast<int>(task.end - task.first) - team.index * kRowTokens;
     for (int tile = 0; tile < tiles; ++tile) {
-      wait_copies<0>();
-      uint4 raw[S::kPieces];
-#pragma unroll
-      for (int piece = 0; piece < S::kPieces; ++piece) {
-        raw[piece] = load_shared(memory.keys + 16 * (piece * kThreads + team.thread));
-      }
-      wait_products();
-      team.sync();  // everyone is done with the tile before, and has values of this one
-      if (tile + 1 < tiles) copy(tile + 1);
       if (left >= kRowTokens) {
-        features.template write<true>(raw, 0, memory.spots_of(tile), memory.features());
+        features.template write<true>(keys, step, 0, memory.template spots_of<Spots>(tile),
+                                      memory.features(tile));
       } else {
-        features.template write<false>(raw, left - keys.share.row(), memory.spots_of(tile),
-                                       memory.features());
+        features.template write<false>(keys, step, left - values.share.row(),
+                                       memory.template spots_of<Spots>(tile),
+                                       memory.features(tile));
       }
+      keys.rows.go_on(step);
       left -= step;
-      spots.write(memory.spots_of(tile + 1));
+      spots.write(memory.template spots_of<Spots>(tile + 1));
+      wait_copies<0>();
+      wait_products();
       show_to_tensor_cores();
-      team.sync();  // everyone's features are here
+      team.sync();  // everyone's tile is here, and everyone is done with the one before
+      if (tile + 1 < tiles) copy(tile + 1);
       sums.add(tile);
     }
     wait_products();
     team.sync();
-    sums.write(to);
-    write_unit_sums(features, to);
+    sums.write(to, Kind::kTurns);
+    if (Kind::kTurns) write_unit_sums(features.plain, to + kDim * kDim);
   }
 
  private:
-  // Adds what threads hold of sums over features, in the memory of the keys.
-  __device__ __forceinline__ void write_unit_sums(const KeyFeatures<kDim, Kind>& features,
-                                                  float* to) const {
-    write_unit_sums(features.plain, to + kDim * kDim);
-    write_unit_sums(Kind::kTurns ? features.turned : features.plain, to + kDim * kDim + kDim);
-  }
+  // Adds what threads hold of sums over features.
   __device__ __forceinline__ void write_unit_sums(const Eight& sums, float* to) const {
-    const S share = keys.share;
-    const uint32_t at = memory.keys + 4 * (share.row() * kDim + 8 * share.unit());
-    team.sync();
+    const S share = values.share;
+    const uint32_t plain = memory.tiles + Memory::kPlain;
+    const uint32_t at = plain + 4 * (share.row() * kDim + 8 * share.unit());
     if (share.works()) {
       store_shared(
           at, {bits_of(sums.x[0]), bits_of(sums.x[1]), bits_of(sums.x[2]), bits_of(sums.x[3])});
@@ -256,8 +296,7 @@ struct SumPass {
       Four sum = {};
 #pragma unroll
       for (int j = 0; j < S::kRowsAtOnce; ++j) {
-        add_scaled(sum, 1.0f,
-                   load_shared_four<float>(memory.keys + 4 * (j * kDim + 4 * team.thread)));
+        add_scaled(sum, 1.0f, load_shared_four<float>(plain + 4 * (j * kDim + 4 * team.thread)));
       }
       store_four(to + 4 * team.thread, sum);
     }
@@ -265,21 +304,14 @@ struct SumPass {
 };
 
 // Shared memory of a block that only sums.
-template <int kDim, int kTeams>
+template <int kDim, int kTeams, class Kind>
 struct SumBlock {
   using Memory = SumMemory<kDim>;
   using S = typename Memory::S;
-  static constexpr int kKeys = kTeams * Memory::kTileBytes;
-  static constexpr int kSpots = kKeys + kTeams * S::kSlotBytes;
-  static constexpr int kOnes = kSpots + kTeams * Memory::kSpotBytes;
-  static constexpr int kBytes = kOnes + kOnesBytes;
-  static_assert(S::kSlotBytes >= S::kRowsAtOnce * kDim * 4);
-
-  static __device__ __forceinline__ Memory of_team(std::byte* memory, int team) {
-    const uint32_t at = shared_address(memory);
-    return {at + kKeys + team * S::kSlotBytes, at + team * Memory::kTileBytes,
-            reinterpret_cast<Spot*>(memory + kSpots) + team * 2 * kRowTokens};
-  }
+  static constexpr int kSpots = kTeams * Memory::kTileBytes;
+  static constexpr int kOnes = kSpots + kTeams * kSpotBytes<Kind>;
+  static constexpr int kTurns = kOnes + kOnesBytes;
+  static constexpr int kBytes = kTurns + near_bytes<Kind>(near_bytes_forward(kDim));
 };
 
 // Grid (heads of keys, parts), clusters of parts: the sums of each cluster.
@@ -287,8 +319,9 @@ template <int kDim, int kTeams, class Kind>
 __global__ void __launch_bounds__(kTeams* kSumThreads<kDim>, 1)
     sum_keys_kernel(const __grid_constant__ Call<BFloat16> call) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  using Block = SumBlock<kDim, kTeams>;
+  using Block = SumBlock<kDim, kTeams, Kind>;
   using Memory = SumMemory<kDim>;
+  static_assert(Block::kBytes + kAlign <= kSharedBytes);
   extern __shared__ __align__(128) std::byte shared[];
   std::byte* memory = aligned(shared);
   if (call.table) wait_for_previous();  // which may have written it; tensors were there before
@@ -299,23 +332,24 @@ __global__ void __launch_bounds__(kTeams* kSumThreads<kDim>, 1)
   if (task.first < task.end) {
     const uint32_t ones = shared_address(memory) + Block::kOnes;
     fill_ones(ones);
-    SumPass<kDim, Kind> pass(call, task, kTeams, Block::of_team(memory, team.index));
+    SumPass<kDim, Kind> pass(call, task, kTeams,
+                             {shared_address(memory) + team.index * Memory::kTileBytes,
+                              memory + Block::kSpots + team.index * kSpotBytes<Kind>});
+    const Turning turning =
+        near_turning<Kind>(call.k_turning, call.k_frequencies,
+                           near_tokens(task, task.sequence.k_width), memory + Block::kTurns);
     __syncthreads();
     wait_for_previous();
     let_next_begin();
-    pass.run(call, task, ones, sums + team.index * (Memory::kTileBytes / 4));
-    add_teams(sums, Memory::kSums, kTeams, Memory::kTileBytes / 4);
+    pass.run(turning, task, ones, sums + team.index * (Memory::kTileBytes / 4));
+    add_teams<kDim>(sums, kTeams, Memory::kTileBytes / 4);
   } else {  // the last cluster of a head may have more blocks than parts
-    for (int i = threadIdx.x; i < Memory::kSums; i += blockDim.x) sums[i] = 0.0f;
+    for (int i = threadIdx.x; i < kStateSize<kDim>; i += blockDim.x) sums[i] = 0.0f;
     wait_for_previous();
     let_next_begin();
     __syncthreads();
   }
-  const Cluster cluster;
-  float* to = call.parts + task.slot / cluster.size * Memory::kSums;
-  add_blocks(cluster, sums, Memory::kSums,
-             [&](int i, const Four& four) { store_four(to + i, four); });
-  if (cluster.size > 1) cluster.sync();  // nobody leaves while others read
+  write_cluster_sums<kDim>(sums, call.parts, task.slot);
 #else
   __trap();  // never launched there
 #endif

@@ -9,22 +9,20 @@
 namespace mala::gpu::hopper {
 
 // First tiles of keys; in their place the sums of the teams, of which the block's are the first
-// team's; then S_c. Slots of rows and the rest lie behind. Sums of a whole cluster have their place
-// with the third team.
+// team's, and behind those S_c. A cluster's sums have their place with the third team, and slots of
+// queries with all of them, where no sums are.
 template <int kDim, int kTeams, class Kind>
 struct WholeBlock {
   using Sum = SumMemory<kDim>;
   using Apply = ApplyPass<kDim, Kind>;
   static constexpr int kTotal = kTeams > 2 ? 2 * Sum::kTileBytes : 0;
-  static constexpr int kMatrix = (4 * Sum::kSums + kAlign - 1) / kAlign * kAlign;
-  static constexpr int kSlots =
-      std::max(kTeams * Sum::kTileBytes, kMatrix + FineMatrix<kDim>::kBytes);
-  static constexpr int kSlotBytes = std::max(Sum::S::kSlotBytes, Apply::kSlotBytes);
-  static constexpr int kVectors = kSlots + kTeams * kSlotBytes;
+  static constexpr int kMatrix = (4 * kStateSize<kDim> + kAlign - 1) / kAlign * kAlign;
+  static constexpr int kSlots = Sum::kTileBytes - Apply::kSlotBytes;
+  static constexpr int kVectors = kTeams * Sum::kTileBytes;
   static constexpr int kSpots = kVectors + QueryVectors<kDim>::kBytes;
-  static constexpr int kOnes = kSpots + kTeams * Sum::kSpotBytes;
-  static constexpr int kBytes = kOnes + kOnesBytes;
-  static_assert(kTotal == 0 || kMatrix + FineMatrix<kDim>::kBytes <= kTotal);
+  static constexpr int kOnes = kSpots + kTeams * kSpotBytes<Kind>;
+  static constexpr int kTurns = kOnes + kOnesBytes;
+  static constexpr int kBytes = kTurns + near_bytes<Kind>(near_bytes_forward(kDim, kTeams));
 };
 
 // Grid (heads, blocks of a head), which are a cluster.
@@ -34,48 +32,54 @@ __global__ void __launch_bounds__(kTeams* kGroupThreads, 4 / kTeams)
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Block = WholeBlock<kDim, kTeams, Kind>;
   using Sum = SumMemory<kDim>;
-  static_assert(kSumThreads<kDim> == kGroupThreads);
+  static_assert(kSumThreads<kDim> == kGroupThreads && Block::kBytes + kAlign <= kSharedBytes);
+  static_assert(Block::kMatrix + FineMatrix<kDim>::kBytes <= Block::kSlots);
   extern __shared__ __align__(128) std::byte shared[];
   std::byte* memory = aligned(shared);
   const uint32_t at = shared_address(memory);
   const Task keys = key_task(call), task = query_task(call);
   const Team<kGroupThreads> team;
-  const uint32_t slots = at + Block::kSlots + team.index * Block::kSlotBytes;
+  const uint32_t tiles = at + team.index * Sum::kTileBytes;
   auto* sums = reinterpret_cast<float*>(memory);
+  Turning turning;
   {
     fill_ones(at + Block::kOnes);
-    SumPass<kDim, Kind> pass(
-        call, keys, kTeams,
-        {slots, at + team.index * Sum::kTileBytes,
-         reinterpret_cast<Spot*>(memory + Block::kSpots) + team.index * 2 * kRowTokens});
+    SumPass<kDim, Kind> pass(call, keys, kTeams,
+                             {tiles, memory + Block::kSpots + team.index * kSpotBytes<Kind>});
+    turning = near_turning<Kind>(call.k_turning, call.k_frequencies,
+                                 near_tokens(keys, keys.sequence.k_width), memory + Block::kTurns);
     __syncthreads();
     wait_for_previous();
     let_next_begin();
-    pass.run(call, keys, at + Block::kOnes, sums + team.index * (Sum::kTileBytes / 4));
+    pass.run(turning, keys, at + Block::kOnes, sums + team.index * (Sum::kTileBytes / 4));
   }
-  team.sync();  // the slots are free again
-  ApplyPass<kDim, Kind> pass(call, task, kTeams, slots);
-  add_teams(sums, Sum::kSums, kTeams, Sum::kTileBytes / 4);
+  team.sync();  // nothing but sums is needed of the tiles
+  ApplyPass<kDim, Kind> pass(call, task, kTeams, tiles + Block::kSlots);
+  add_teams<kDim>(sums, kTeams, Sum::kTileBytes / 4);
 
   const Cluster cluster;
-  float* state = call.state + task.unit * Sum::kSums;
+  float* state = call.state + task.unit * kStateSize<kDim>;
   float* total = sums + (cluster.size > 1 ? Block::kTotal / 4 : 0);
-  add_blocks(cluster, sums, Sum::kSums, [&](int i, const Four& four) {
-    store_four(state + i, four);
+  add_blocks<kDim>(cluster, sums, [&](int i, const Four& four) {
+    store_four(state + swapped<kDim>(i), four);
     for (unsigned other = 0; other < cluster.size && cluster.size > 1; ++other) {
       store_four(cluster.in_block(total + i, other), four);
     }
   });
   if (cluster.size > 1) cluster.sync();
 
+  if (!call.turn_alike) {
+    turning = near_turning<Kind>(call.q_turning, call.q_frequencies,
+                                 near_tokens(task, task.sequence.q_width), memory + Block::kTurns);
+  }
   const HeadScales scales = head_scales(call, task.sequence.k_count);
   const QueryVectors<kDim> head(memory + Block::kVectors);
   const FineMatrix<kDim> matrix{at + Block::kMatrix};
   fill_vectors(call, total, scales, head);
-  fill_centred(matrix, total, head);
+  fill_centred(matrix, total, head, [](int i) { return swapped<kDim>(i); });
   show_to_tensor_cores();
   __syncthreads();
-  pass.run(call, task, scales.c, head, matrix);
+  pass.run(call, turning, task, scales.c, head, matrix);
 #else
   __trap();  // never launched there
 #endif

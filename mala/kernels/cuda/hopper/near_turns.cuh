@@ -1,0 +1,60 @@
+// A table of turns in shared memory, of the tokens of one block: nobody has to fill one before, and
+// it is nearer.
+#pragma once
+
+#include "mala/kernels/cuda/shape.h"
+#include "mala/kernels/cuda/task.cuh"
+
+namespace mala::gpu::hopper {
+
+// What a kernel that was compiled for it has of so many bytes.
+template <class Kind>
+constexpr int near_bytes(int bytes) {
+  return Kind::kHow == Turned::kNear ? bytes : 0;
+}
+
+struct NearTokens {
+  int64_t first, end, width;  // of the task, and of the image
+};
+__device__ __forceinline__ NearTokens near_tokens(const Task& task, int64_t width) {
+  return {task.sequence.earlier + task.first, task.sequence.earlier + task.end, width};
+}
+
+// By all threads of the block, which wait for each other: how its tokens turn. A frequency has two
+// parts, so that angles lose nothing before whole turns are taken off; cos and sin are then as good
+// as float32 holds them.
+template <class Kind>
+__device__ __forceinline__ Turning near_turning(const Turning& turning,
+                                                const Frequency* frequencies,
+                                                const NearTokens& tokens, void* memory) {
+  if (Kind::kHow != Turned::kNear || !turning.near) return turning;
+  const bool in_grid = turning.axis_pairs < turning.pairs;
+  const int first = static_cast<int>(tokens.first + turning.offset);
+  const int last = static_cast<int>(tokens.end - 1 + turning.offset);
+  const int width = in_grid ? static_cast<int>(tokens.width) : 1;
+  const int first_row = first / width, rows = last / width - first_row + 1;
+  const int columns = in_grid ? width : 0;
+  auto* table = static_cast<Turn*>(memory);
+  const unsigned pairs = static_cast<unsigned>(turning.axis_pairs);
+  const unsigned pair = threadIdx.x % pairs, step = blockDim.x / pairs;
+  const Frequency frequency = frequencies[pair];
+  for (int row = static_cast<int>(threadIdx.x / pairs); row < rows + columns; row += step) {
+    if (threadIdx.x >= step * pairs) break;
+    const float position = static_cast<float>(row < rows ? first_row + row : row - rows);
+    const float whole = position * frequency.first;
+    float turns = fmaf(position, frequency.rest, fmaf(position, frequency.first, -whole));
+    turns += whole - rintf(whole);
+    float sin, cos;
+    sincospif(2.0f * turns, &sin, &cos);
+    table[row * pairs + pair] = {cos, sin};
+  }
+  __syncthreads();
+  Turning near = turning;
+  asm volatile("" : "+l"(table)::"memory");  // nobody asks before it is there
+  near.rests = table;
+  near.columns = (rows - 1) * turning.axis_pairs;
+  near.first_row = first_row;
+  return near;
+}
+
+}  // namespace mala::gpu::hopper
