@@ -1,6 +1,6 @@
 // How long the operator takes on the GPU, beside a copy that moves as many bytes.
 //
-//   cuda_attention_bench [--no-rope] [shape ...]
+//   cuda_attention_bench [--no-rope] [--dtype float32|float16|bfloat16] [shape ...]
 //
 // A shape is B,H,N,D; without one, those of the project.
 //
@@ -12,10 +12,10 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "mala/kernels/cuda/attention.h"
@@ -45,42 +45,47 @@ struct DeviceMemory {
   size_t size;
 };
 
-// Random bfloat16 numbers, the same block again and again: two heads are never alike unless they
+// Random numbers, the same block again and again: two heads are never alike unless they
 // are a whole number of blocks apart, so that the block's size is odd.
+template <typename T>
 class RandomTensor {
  public:
-  RandomTensor(const Shape& shape, uint64_t seed) : shape_(shape), memory_(2 * shape.elements()) {
+  RandomTensor(const Shape& shape, uint64_t seed)
+      : shape_(shape), memory_(kSize * shape.elements()) {
     std::mt19937_64 bits(seed);
-    std::vector<BFloat16> block(std::min<int64_t>(shape.elements(), kBlock));
-    for (BFloat16& x : block) {
-      x = round_to<BFloat16>(static_cast<float>(bits() >> 40) * 0x1p-23f - 1.0f);
+    std::vector<T> block(std::min<int64_t>(shape.elements(), kBlock));
+    for (T& x : block) {
+      x = round_to<T>(static_cast<float>(bits() >> 40) * 0x1p-23f - 1.0f);
     }
     for (int64_t first = 0; first < shape.elements(); first += kBlock) {
       const int64_t count = std::min(kBlock, shape.elements() - first);
-      MALA_CUDA_CHECK(
-          cudaMemcpy(memory_.data + 2 * first, block.data(), 2 * count, cudaMemcpyHostToDevice));
+      MALA_CUDA_CHECK(cudaMemcpy(memory_.data + kSize * first, block.data(), kSize * count,
+                                 cudaMemcpyHostToDevice));
     }
   }
-  HeadsView<BFloat16> view() const {
-    return dense_heads(reinterpret_cast<BFloat16*>(memory_.data), shape_.batch, shape_.heads,
+  HeadsView<T> view() const {
+    return dense_heads(reinterpret_cast<T*>(memory_.data), shape_.batch, shape_.heads,
                        shape_.tokens, shape_.dim);
   }
   // One head as doubles.
   std::vector<double> head(int64_t index) const {
-    std::vector<BFloat16> raw(shape_.tokens * shape_.dim);
-    MALA_CUDA_CHECK(cudaMemcpy(raw.data(), memory_.data + 2 * index * shape_.tokens * shape_.dim,
-                               2 * raw.size(), cudaMemcpyDeviceToHost));
+    std::vector<T> raw(shape_.tokens * shape_.dim);
+    MALA_CUDA_CHECK(cudaMemcpy(raw.data(),
+                               memory_.data + kSize * index * shape_.tokens * shape_.dim,
+                               kSize * raw.size(), cudaMemcpyDeviceToHost));
     std::vector<double> values(raw.size());
-    std::transform(raw.begin(), raw.end(), values.begin(), [](BFloat16 x) { return to_float(x); });
+    std::transform(raw.begin(), raw.end(), values.begin(), [](T x) { return to_float(x); });
     return values;
   }
 
  private:
+  static constexpr int64_t kSize = sizeof(T);
   static constexpr int64_t kBlock = (1 << 22) + 24;
   Shape shape_;
   DeviceMemory memory_;
 };
 
+template <typename T>
 struct Problem {
   Problem(const Shape& s, bool with_rope)
       : shape(s),
@@ -94,9 +99,9 @@ struct Problem {
         dk(s, 7),
         dv(s, 8),
         state(4 * attention_state_size(s.batch, s.heads, s.dim, s.dim)),
-        scratch(0 + gpu::attention_scratch_bytes<BFloat16>(inputs(), options())) {}
+        scratch(0 + gpu::attention_scratch_bytes<T>(inputs(), options())) {}
 
-  AttentionInputs<BFloat16> inputs() const { return {q.view(), k.view(), v.view(), {}, {}}; }
+  AttentionInputs<T> inputs() const { return {q.view(), k.view(), v.view(), {}, {}}; }
   AttentionOptions options() const {
     AttentionOptions with;
     const int64_t width = std::max<int64_t>(1, std::lround(std::sqrt(shape.tokens)));
@@ -109,18 +114,17 @@ struct Problem {
   std::span<std::byte> scratch_span() const { return {scratch.data, scratch.size}; }
 
   void forward(cudaStream_t stream) const {
-    gpu::attention_forward<BFloat16>(inputs(), options(), out.view(), state_span(), scratch_span(),
-                                     stream);
+    gpu::attention_forward<T>(inputs(), options(), out.view(), state_span(), scratch_span(),
+                              stream);
   }
   void backward(cudaStream_t stream) const {
-    gpu::attention_backward<BFloat16>(inputs(), options(), g.view(), state_span(),
-                                      {dq.view(), dk.view(), dv.view(), {}, {}}, scratch_span(),
-                                      stream);
+    gpu::attention_backward<T>(inputs(), options(), g.view(), state_span(),
+                               {dq.view(), dk.view(), dv.view(), {}, {}}, scratch_span(), stream);
   }
 
   Shape shape;
   bool rope;
-  RandomTensor q, k, v, g, out, dq, dk, dv;
+  RandomTensor<T> q, k, v, g, out, dq, dk, dv;
   DeviceMemory state, scratch;
 };
 
@@ -134,7 +138,8 @@ double relative_error(const std::vector<double>& actual, const std::vector<doubl
 }
 
 // The last head against the definition; the larger of the errors of out and the gradients.
-double error_of(const Problem& problem) {
+template <typename T>
+double error_of(const Problem<T>& problem) {
   problem.forward(nullptr);
   problem.backward(nullptr);
   MALA_CUDA_CHECK(cudaDeviceSynchronize());
@@ -186,8 +191,8 @@ double time_of(const std::function<void(cudaStream_t)>& call) {
 }
 
 // A copy that reads and writes as many bytes as so many traversals of a tensor.
-double time_of_copy(const Shape& shape, int traversals) {
-  const int64_t bytes = shape.elements() * 2 * traversals / 2;
+double time_of_copy(int64_t tensor_bytes, int traversals) {
+  const int64_t bytes = tensor_bytes * traversals / 2;
   const DeviceMemory from(bytes), to(bytes);
   return time_of([&](cudaStream_t stream) {
     MALA_CUDA_CHECK(
@@ -195,8 +200,9 @@ double time_of_copy(const Shape& shape, int traversals) {
   });
 }
 
+template <typename T>
 void report(const Shape& shape, bool with_rope) {
-  const Problem problem(shape, with_rope);
+  const Problem<T> problem(shape, with_rope);
   const double error = error_of(problem);
   std::printf("%lld,%lld,%lld,%lld: error %.1e", static_cast<long long>(shape.batch),
               static_cast<long long>(shape.heads), static_cast<long long>(shape.tokens),
@@ -212,7 +218,8 @@ void report(const Shape& shape, bool with_rope) {
     problem.forward(s);
     problem.backward(s);
   });
-  const double limit = time_of_copy(shape, 4), both_limit = time_of_copy(shape, 11);
+  const int64_t bytes = shape.elements() * static_cast<int64_t>(sizeof(T));
+  const double limit = time_of_copy(bytes, 4), both_limit = time_of_copy(bytes, 11);
   std::printf(
       "  forward %.4f ms, %.2f of the limit %.4f;  backward %.4f;  both %.4f ms, %.2f of %.4f\n",
       forward, forward / limit, limit, backward, both, both / both_limit, both_limit);
@@ -236,15 +243,27 @@ int main(int argc, char** argv) try {
   }
   std::vector<mala::Shape> shapes;
   bool with_rope = true;
+  std::string dtype = "bfloat16";
   for (int i = 1; i < argc; ++i) {
-    const bool is_option = std::strcmp(argv[i], "--no-rope") == 0;
-    if (is_option) with_rope = false;
-    if (!is_option) shapes.push_back(mala::parse(argv[i]));
+    const std::string text = argv[i];
+    if (text == "--no-rope") {
+      with_rope = false;
+    } else if (text == "--dtype" && i + 1 < argc) {
+      dtype = argv[++i];
+    } else {
+      shapes.push_back(mala::parse(argv[i]));
+    }
   }
   if (shapes.empty()) shapes.assign(std::begin(mala::kShapes), std::end(mala::kShapes));
-  std::printf("%s, bfloat16, mala, %s\n", mala::gpu::devices().front().name.c_str(),
+  const auto report = dtype == "bfloat16"  ? mala::report<mala::BFloat16>
+                      : dtype == "float16" ? mala::report<mala::Float16>
+                      : dtype == "float32" ? mala::report<float>
+                                           : nullptr;
+  mala::check(report, "cuda_attention_bench", "unknown --dtype '", dtype,
+              "'; bfloat16, float16 and float32 work");
+  std::printf("%s, %s, mala, %s\n", mala::gpu::devices().front().name.c_str(), dtype.c_str(),
               with_rope ? "RoPE in a grid" : "without RoPE");
-  for (const mala::Shape& shape : shapes) mala::report(shape, with_rope);
+  for (const mala::Shape& shape : shapes) report(shape, with_rope);
 } catch (const std::exception& e) {
   std::fprintf(stderr, "%s\n", e.what());
   return 1;

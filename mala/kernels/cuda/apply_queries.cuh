@@ -96,11 +96,8 @@ struct ApplyQueries {
   }
 };
 
-// Grid (heads of queries, parts).
 template <typename T, int kDim, class Kind>
-__global__ void __launch_bounds__(RowShape<T, kDim, 1>::kThreads,
-                                  kLeastBlocks<T, kDim>.apply_queries)
-    apply_queries_kernel(const __grid_constant__ Call<T> call) {
+__device__ __forceinline__ void apply_queries_of_block(const Call<T>& call) {
   using S = RowShape<T, kDim, 1>;
   using Memory = ApplyMemory<T, kDim>;
   extern __shared__ __align__(128) std::byte shared[];
@@ -145,6 +142,18 @@ __global__ void __launch_bounds__(RowShape<T, kDim, 1>::kThreads,
     apply.run(queries.moved(Memory::stage(tile)), tokens);
     tokens.advance(call.q_turning, S::kTokens);
     if (Memory::kStages == 1 && tile + 1 < tiles) stage_tile(tile + 1);
+  }
+}
+
+// Grid (heads of queries, parts).
+template <typename T, int kDim, class Kind>
+__global__ void __launch_bounds__(RowShape<T, kDim, 1>::kThreads,
+                                  kLeastBlocks<T, kDim>.apply_queries)
+    apply_queries_kernel(const __grid_constant__ Call<T> call) {
+  if constexpr (kLeftToHopper<T, Kind>) {
+    __trap();  // never launched there
+  } else {
+    apply_queries_of_block<T, kDim, Kind>(call);
   }
 }
 

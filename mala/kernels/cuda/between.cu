@@ -138,7 +138,10 @@ Launcher::Launcher(void* stream) : stream_(stream) {
     MALA_CUDA_CHECK(
         cudaDeviceGetAttribute(&found.multiprocessors, cudaDevAttrMultiProcessorCount, index));
     MALA_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index));
-    found.can_overlap = major >= 9;
+    // Kernels for older devices run on newer ones too, but do not know how to wait.
+    cudaFuncAttributes compiled{};
+    MALA_CUDA_CHECK(cudaFuncGetAttributes(&compiled, write_sequences_kernel));
+    found.can_overlap = major >= 9 && compiled.ptxVersion >= 90;
     found.has_wgmma = kWithWgmma && major == 9;
     find_cluster_blocks(found);
     facts = found;

@@ -130,11 +130,8 @@ struct KeyGradients {
   }
 };
 
-// Grid (heads of keys, parts).
 template <typename T, int kDim, class Kind>
-__global__ void __launch_bounds__(RowShape<T, kDim, 2>::kThreads,
-                                  kLeastBlocks<T, kDim>.key_gradients)
-    key_gradients_kernel(const __grid_constant__ Call<T> call) {
+__device__ __forceinline__ void key_gradients_of_block(const Call<T>& call) {
   using S = RowShape<T, kDim, 2>;
   using Memory = KeyGradientMemory<T, kDim>;
   extern __shared__ __align__(128) std::byte shared[];
@@ -181,6 +178,18 @@ __global__ void __launch_bounds__(RowShape<T, kDim, 2>::kThreads,
     pass.run(lane_keys.moved(stage), lane_values.moved(stage), tokens);
     tokens.advance(call.k_turning, S::kTokens);
     if (Memory::kStages == 1 && tile + 1 < tiles) stage_tile(tile + 1);
+  }
+}
+
+// Grid (heads of keys, parts).
+template <typename T, int kDim, class Kind>
+__global__ void __launch_bounds__(RowShape<T, kDim, 2>::kThreads,
+                                  kLeastBlocks<T, kDim>.key_gradients)
+    key_gradients_kernel(const __grid_constant__ Call<T> call) {
+  if constexpr (kLeftToHopper<T, Kind>) {
+    __trap();  // never launched there
+  } else {
+    key_gradients_of_block<T, kDim, Kind>(call);
   }
 }
 

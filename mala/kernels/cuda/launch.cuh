@@ -69,7 +69,7 @@ inline bool is_usual(Feature feature, std::initializer_list<bool> vectors) {
          std::find(vectors.begin(), vectors.end(), false) == vectors.end();
 }
 
-// Calls run(Kind) with what the kernels may know of a call.
+// Calls run(Kind) with what the kernels may know of a call. Few are compiled: the calls of images.
 template <typename T, int kDim, bool kTail, class Run>
 void with_kind(const Call<T>& call, bool usual, Run&& run) {
   if constexpr (kSpecial<T, kDim>) {
@@ -77,22 +77,27 @@ void with_kind(const Call<T>& call, bool usual, Run&& run) {
     const Turned how = usual ? how_turned(call) : Turned::kSomehow;
     if (how == Turned::kNot) return run(Kind<Turned::kNot, kTail, true>{});
     if (how == Turned::kDirect) return run(Kind<Turned::kDirect, kTail, true>{});
-    if (how == Turned::kLine) return run(Kind<Turned::kLine, kTail, true>{});
   }
   run(Kind<Turned::kSomehow, true, false>{});
 }
 
-// Whether there may be a kernel that multiplies by whole warpgroups, which only Hopper can.
+// Whether there may be kernels that multiply by whole warpgroups, which only Hopper can. A plan
+// says which calls are theirs: all of these are usual.
 #ifdef MALA_WITH_WGMMA
 constexpr bool kWithWgmma = true;
 #else
 constexpr bool kWithWgmma = false;
 #endif
-template <typename T, class Kind>
-constexpr bool kOnHopper = kWithWgmma&& std::is_same_v<T, BFloat16>&& Kind::kUsual;
-// What such a kernel is compiled to know.
-template <class K>
-using HopperKind = Kind<K::kHow == Turned::kDirect ? Turned::kNear : K::kHow, K::kTail, K::kUsual>;
+template <typename T, int kDim>
+constexpr bool kOnHopper = kWithWgmma&& kSpecial<T, kDim>;
+
+template <bool kTail, class Run>
+void with_hopper_kind(const Call<BFloat16>& call, Run&& run) {
+  const Turned how = how_turned(call);
+  if (how == Turned::kNot) return run(Kind<Turned::kNot, kTail, true>{});
+  if (how == Turned::kDirect) return run(Kind<Turned::kNear, kTail, true>{});
+  run(Kind<Turned::kLine, kTail, true>{});
+}
 
 inline dim3 dim3_of(const PassGrid& grid) {
   return {static_cast<unsigned>(grid.heads), static_cast<unsigned>(grid.parts),

@@ -72,6 +72,15 @@ int64_t hopper_part_tokens(const HopperSide& side, int64_t parts) {
   return divide_up(side.tiles, parts) * kHopperTile;
 }
 
+// The most rows of a table of turns that a block makes itself, of a grid: see near_turning().
+int64_t near_rows(const Side& side, int64_t last, int64_t part) {
+  const int64_t last_row = last / side.least_width;
+  if (side.least_width < side.most_width || last_row >= 2 * side.least_width) {
+    return std::max(part / side.least_width + 2 + side.most_width, 2 * side.most_width);
+  }
+  return std::max(side.most_width, last_row + 1);
+}
+
 // Tokens of a tile of each pass, and blocks of it that a multiprocessor holds.
 struct PassSize {
   int64_t tokens, blocks;
@@ -197,6 +206,7 @@ Plan<T>::Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options,
   }
   if (form.causal) {
     choose_sweep_tokens(device);
+    if (device.has_wgmma && is_usual()) key_cluster = key_teams = 1;  // of sums of parts
   } else {
     choose_part_tokens(direction, device);
   }
@@ -346,34 +356,35 @@ void Plan<T>::choose_sweep_tokens(const DeviceFacts& device) {
   call.q_part_tokens = call.k_part_tokens = divide_up(tokens, kTileTokens) * kTileTokens;
 }
 
-// Whether all passes can make their tables of turns in shared memory, from frequencies.
+// Whether passes can make their tables of turns in shared memory, from frequencies.
 template <typename T>
 void Plan<T>::choose_near_turns(Direction direction) {
-  const bool tables_exist = call.q_turning.by_table || call.k_turning.by_table;
-  if (key_cluster == 0 || query_cluster == 0 || tables_exist) return;
-  const bool forward = direction == Direction::kForward;
-  const int64_t bytes =
-      forward ? near_bytes_forward(padded, query_teams) : near_bytes_backward(padded, key_teams);
-  auto fits = [&](const Turning& turning, const Side& side, int64_t part) {
-    const bool in_grid = turning.axis_pairs < turning.pairs;
-    const int64_t rows = in_grid ? part / side.least_width + 2 + side.most_width : part;
-    return turning.turns && !turning.composed && turning.axis_pairs <= kMostNearPairs &&
-           turning.offset + side.last < kMostNearPosition &&
-           rows * turning.axis_pairs * static_cast<int64_t>(sizeof(Turn)) <= bytes;
-  };
-  if (!fits(call.q_turning, queries_, call.q_part_tokens) ||
-      !fits(call.k_turning, keys_, call.k_part_tokens)) {
-    return;
-  }
-  call.q_turning.near = call.k_turning.near = true;
   auto in_two_parts = [](double frequency) -> Frequency {
     const auto first = static_cast<float>(frequency);
     return {first, static_cast<float>(frequency - first)};
   };
-  const double* k_frequencies = call.turn_alike ? turns_.q_frequencies : turns_.k_frequencies;
-  for (int i = 0; i < call.q_turning.axis_pairs; ++i) {
-    call.q_frequencies[i] = in_two_parts(turns_.q_frequencies[i]);
-    call.k_frequencies[i] = in_two_parts(k_frequencies[i]);
+  auto choose = [&](Turning& turning, const Side& side, int64_t part, int64_t bytes,
+                    const double* from, Frequency* to) {
+    const bool in_grid = turning.axis_pairs < turning.pairs;
+    const int64_t last = turning.offset + side.last;
+    turning.near = turning.turns && !turning.by_table && !turning.composed &&
+                   turning.axis_pairs <= kMostNearPairs && last < kMostNearPosition &&
+                   (in_grid ? near_rows(side, last, part) : part) * turning.axis_pairs *
+                           static_cast<int64_t>(sizeof(Turn)) <=
+                       bytes;
+    for (int i = 0; turning.near && i < turning.axis_pairs; ++i) to[i] = in_two_parts(from[i]);
+  };
+  const bool forward = direction == Direction::kForward;
+  if (query_cluster > 0) {
+    choose(call.q_turning, queries_, call.q_part_tokens,
+           forward ? near_bytes_forward(padded, query_teams) : near_bytes_of_queries(padded),
+           turns_.q_frequencies, call.q_frequencies);
+  }
+  if (key_cluster > 0) {
+    choose(call.k_turning, keys_, call.k_part_tokens,
+           forward ? near_bytes_forward(padded, has_whole_heads ? query_teams : key_teams)
+                   : near_bytes_of_keys(padded, key_teams),
+           call.turn_alike ? turns_.q_frequencies : turns_.k_frequencies, call.k_frequencies);
   }
 }
 
@@ -486,7 +497,8 @@ void Plan<T>::launch_tables(Launcher& on) const {
                            const_cast<Sequence*>(call.table));
   }
   // An output may have turned out to be unfit for the kernels that make their own.
-  const bool near = call.q_turning.near && key_cluster > 0 && query_cluster > 0;
+  const bool near =
+      call.q_turning.near && call.k_turning.near && key_cluster > 0 && query_cluster > 0;
   if (turns_.count > 0 && !near) launch_fill_turns(on, turns_);
 }
 

@@ -259,11 +259,8 @@ __device__ __forceinline__ void write_column_sums(const Eight (&sums)[kDim / kBl
   }
 }
 
-// Grid (heads of queries, parts, chunks of values).
 template <typename T, int kDim, class Kind>
-__global__ void __launch_bounds__(SumShape<T, kDim>::kThreads,
-                                  kLeastBlocks<T, kDim>.query_gradients)
-    query_gradients_kernel(const __grid_constant__ Call<T> call) {
+__device__ __forceinline__ void query_gradients_of_block(const Call<T>& call) {
   using S = SumShape<T, kDim>;
   using Memory = QueryGradientMemory<T, kDim>;
   extern __shared__ __align__(128) std::byte shared[];
@@ -338,6 +335,18 @@ __global__ void __launch_bounds__(SumShape<T, kDim>::kThreads,
   __syncthreads();
   SumWriter<T, kDim, true>::write(sums.sums, sums.place, shared + Memory::kFeatures,
                                   {call.layout, chunk, to});
+}
+
+// Grid (heads of queries, parts, chunks of values).
+template <typename T, int kDim, class Kind>
+__global__ void __launch_bounds__(SumShape<T, kDim>::kThreads,
+                                  kLeastBlocks<T, kDim>.query_gradients)
+    query_gradients_kernel(const __grid_constant__ Call<T> call) {
+  if constexpr (kLeftToHopper<T, Kind> && !Kind::kTail) {
+    __trap();  // never launched there
+  } else {
+    query_gradients_of_block<T, kDim, Kind>(call);
+  }
 }
 
 }  // namespace mala::gpu

@@ -83,12 +83,13 @@ struct Teams {
 constexpr Teams teams_on_hopper(int padded) {
   return padded == 64 ? Teams{4, 4, 2, 3} : Teams{2, 3, 1, 2};
 }
-// Bytes that a block has for turns.
+// Bytes that a block has for turns, in the forward, and over queries and keys in the backward.
 constexpr int near_bytes_forward(int padded, int teams = 0) {
   if (teams == 1) return 4608;
-  return (padded == 64 ? 28 : 30) * 1024;
+  return (padded == 64 ? 28 : 32) * 1024;
 }
-constexpr int near_bytes_backward(int padded, int teams = 0) {
+constexpr int near_bytes_of_queries(int) { return 36 * 1024; }
+constexpr int near_bytes_of_keys(int padded, int teams = 0) {
   if (teams == 1 && padded == 64) return 8 * 1024;
   return (padded == 128 ? 20 : padded == 96 ? 32 : 36) * 1024;
 }

@@ -138,10 +138,8 @@ struct SpotWriter {
   }
 };
 
-// Grid (heads of keys, parts, chunks of values): the sums of a part.
 template <typename T, int kDim, class Kind>
-__global__ void __launch_bounds__(SumShape<T, kDim>::kThreads, kLeastBlocks<T, kDim>.sum_keys)
-    sum_keys_kernel(const __grid_constant__ Call<T> call) {
+__device__ __forceinline__ void sum_keys_of_block(const Call<T>& call) {
   using S = SumShape<T, kDim>;
   using Memory = KeySumMemory<T, kDim>;
   extern __shared__ __align__(128) std::byte shared[];
@@ -200,6 +198,17 @@ __global__ void __launch_bounds__(SumShape<T, kDim>::kThreads, kLeastBlocks<T, k
   __syncthreads();
   SumWriter<T, kDim, false>::write(sums.sums, sums.place, vectors + 3 * kDim,
                                    {call.layout, chunk, to}, correction);
+}
+
+// Grid (heads of keys, parts, chunks of values): the sums of a part.
+template <typename T, int kDim, class Kind>
+__global__ void __launch_bounds__(SumShape<T, kDim>::kThreads, kLeastBlocks<T, kDim>.sum_keys)
+    sum_keys_kernel(const __grid_constant__ Call<T> call) {
+  if constexpr (kLeftToHopper<T, Kind>) {
+    __trap();  // never launched there
+  } else {
+    sum_keys_of_block<T, kDim, Kind>(call);
+  }
 }
 
 }  // namespace mala::gpu

@@ -42,6 +42,16 @@ struct Kind {
   }
 };
 
+// Whether a pass has a kernel of its own on Hopper, which is compiled here: its usual calls never
+// come to the one for all.
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+template <typename T, class Kind>
+constexpr bool kLeftToHopper = Kind::kUsual&& std::is_same_v<T, BFloat16>;
+#else
+template <typename T, class Kind>
+constexpr bool kLeftToHopper = false;
+#endif
+
 struct Task {
   Sequence sequence;
   int64_t head = 0;            // of this side

@@ -91,6 +91,7 @@ struct ApplyPass {
         factors[half] = other_than_zero(weights.product);
         ratios[half] = __fdividef(weights.mean, factors[half]);
       }
+      begin_products();  // with registers that were not there before
       multiply_vector(product, ratios, mean);
       commit_products();
       wait_products();
@@ -153,8 +154,8 @@ __global__ void __launch_bounds__(kTeams* kGroupThreads, 1)
     apply_queries_kernel(const __grid_constant__ Call<BFloat16> call) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Block = ApplyBlock<kDim, kTeams, Kind>;
-  extern __shared__ __align__(128) std::byte shared[];
-  std::byte* memory = aligned(shared);
+  extern __shared__ __align__(kAlign) std::byte panels_of_block[];
+  std::byte* memory = panels_of_block;
   if (call.table) wait_for_previous();
   const Task task = query_task(call);
   if (task.first == task.end) return;

@@ -22,7 +22,7 @@ struct KeyGradientBlock {
   static constexpr int kVectors = kSlots + kTeams * LaneRows<kDim>::kSlotBytes;
   static constexpr int kOnes = kVectors + KeyVectors<kDim>::kBytes;
   static constexpr int kTurns = kOnes + kNarrowGroupBytes;
-  static constexpr int kBytes = kTurns + near_bytes_backward(kDim, kTeams);
+  static constexpr int kBytes = kTurns + near_bytes_of_keys(kDim, kTeams);
 };
 
 // dS for products with features in registers, its transpose for those with values as they lie in
@@ -229,9 +229,9 @@ __global__ void __launch_bounds__(kTeams* kGroupThreads,
     key_gradients_kernel(const __grid_constant__ Call<BFloat16> call) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Block = KeyGradientBlock<kDim, kTeams>;
-  static_assert(Block::kBytes + kAlign <= kSharedBytes);
-  extern __shared__ __align__(128) std::byte shared[];
-  std::byte* memory = aligned(shared);
+  static_assert(Block::kBytes <= kSharedBytes);
+  extern __shared__ __align__(kAlign) std::byte panels_of_block[];
+  std::byte* memory = panels_of_block;
   if (call.table) wait_for_previous();
   const Task task = key_task(call);
   if (task.first == task.end) return;

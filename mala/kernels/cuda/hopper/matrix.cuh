@@ -94,9 +94,10 @@ struct FineMatrix {
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const int row = result_column(column + j);
-        store_shared(address + block * kPanelBytes + in_panel(row, unit),
-                     {bits_of(fine(rows[0].x[j])), bits_of(fine(rows[1].x[j])),
-                      bits_of(fine(rows[2].x[j])), bits_of(fine(rows[3].x[j]))});
+        store_shared(
+            address + block * kPanelBytes + in_panel(row, unit),
+            {bits_of(balanced_for_tf32(rows[0].x[j])), bits_of(balanced_for_tf32(rows[1].x[j])),
+             bits_of(balanced_for_tf32(rows[2].x[j])), bits_of(balanced_for_tf32(rows[3].x[j]))});
       }
     }
   }
@@ -170,11 +171,6 @@ __device__ __forceinline__ Eight eight_of(const Accumulator<kCols>& from, int ha
     e.x[2 * j + 1] = from.at(4 * block + j, half, 1);
   }
   return e;
-}
-
-constexpr int kAlign = 1024;  // of panels, asked for besides a kernel's bytes
-__device__ __forceinline__ std::byte* aligned(std::byte* memory) {
-  return memory + (kAlign - shared_address(memory) % kAlign) % kAlign;
 }
 
 }  // namespace mala::gpu::hopper

@@ -32,8 +32,11 @@ __device__ __forceinline__ Turning near_turning(const Turning& turning,
   const int first = static_cast<int>(tokens.first + turning.offset);
   const int last = static_cast<int>(tokens.end - 1 + turning.offset);
   const int width = in_grid ? static_cast<int>(tokens.width) : 1;
-  const int first_row = first / width, rows = last / width - first_row + 1;
-  const int columns = in_grid ? width : 0;
+  // Rows and columns turn alike: where rows are few, one piece of the table serves both.
+  const int last_row = last / width;
+  const bool is_one = in_grid && last_row < 2 * width;
+  const int first_row = is_one ? 0 : first / width, rows = is_one ? 0 : last_row - first_row + 1;
+  const int columns = is_one ? max(width, last_row + 1) : in_grid ? width : 0;
   auto* table = static_cast<Turn*>(memory);
   const unsigned pairs = static_cast<unsigned>(turning.axis_pairs);
   const unsigned pair = threadIdx.x % pairs, step = blockDim.x / pairs;

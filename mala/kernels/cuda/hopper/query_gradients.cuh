@@ -38,7 +38,7 @@ struct QueryGradientBlock {
   static constexpr int kMeans = kTransposed + Matrix<kDim>::kBytes;
   static constexpr int kVectors = kMeans + 16 * kDim;
   static constexpr int kTurns = kVectors + QueryVectors<kDim>::kBytes;
-  static constexpr int kBytes = kTurns + near_bytes_backward(kDim);
+  static constexpr int kBytes = kTurns + near_bytes_of_queries(kDim);
 };
 
 // A number as the first two of a narrow panel's row.
@@ -406,10 +406,10 @@ __global__ void __launch_bounds__(QueryGradientBlock<kDim, kTeams>::kThreads,
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Block = QueryGradientBlock<kDim, kTeams>;
   using Memory = QueryGradientTeam<kDim>;
-  static_assert(Block::kAtOnce * (Block::kBytes + 2 * kAlign) <= kSharedBytes + kAlign);
+  static_assert(Block::kAtOnce * (Block::kBytes + 1024) <= kSharedBytes + 1024);
   static_assert(4 * kStateSize<kDim> <= Memory::kWeights);
-  extern __shared__ __align__(128) std::byte shared[];
-  std::byte* memory = aligned(shared);
+  extern __shared__ __align__(kAlign) std::byte panels_of_block[];
+  std::byte* memory = panels_of_block;
   const uint32_t at = shared_address(memory);
   if (call.table) wait_for_previous();
   const Task task = query_task(call);

@@ -311,19 +311,19 @@ struct SumBlock {
   static constexpr int kSpots = kTeams * Memory::kTileBytes;
   static constexpr int kOnes = kSpots + kTeams * kSpotBytes<Kind>;
   static constexpr int kTurns = kOnes + kOnesBytes;
-  static constexpr int kBytes = kTurns + near_bytes<Kind>(near_bytes_forward(kDim));
+  static constexpr int kBytes = kTurns + near_bytes<Kind>(near_bytes_forward(kDim, kTeams));
 };
 
 // Grid (heads of keys, parts), clusters of parts: the sums of each cluster.
 template <int kDim, int kTeams, class Kind>
-__global__ void __launch_bounds__(kTeams* kSumThreads<kDim>, 1)
+__global__ void __launch_bounds__(kTeams* kSumThreads<kDim>, kSumTeams<kDim> / kTeams)
     sum_keys_kernel(const __grid_constant__ Call<BFloat16> call) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Block = SumBlock<kDim, kTeams, Kind>;
   using Memory = SumMemory<kDim>;
-  static_assert(Block::kBytes + kAlign <= kSharedBytes);
-  extern __shared__ __align__(128) std::byte shared[];
-  std::byte* memory = aligned(shared);
+  static_assert(Block::kBytes <= kSharedBytes);
+  extern __shared__ __align__(kAlign) std::byte panels_of_block[];
+  std::byte* memory = panels_of_block;
   if (call.table) wait_for_previous();  // which may have written it; tensors were there before
   const Task task = key_task(call);
   if (task.first == task.end && call.table) return;  // nobody waits for a part that there is not

@@ -35,13 +35,19 @@ __device__ __forceinline__ void add_teams(float* sums, int teams, int stride) {
 // and hands it to give(place, four). Afterwards others may still be reading; see Cluster::sync().
 template <int kDim, class Give>
 __device__ __forceinline__ void add_blocks(const Cluster& cluster, const float* sums, Give give) {
-  if (cluster.size > 1) cluster.sync();
+  if (cluster.size == 1) {
+#pragma unroll 4
+    for (int i = 4 * threadIdx.x; i < kStateSize<kDim>; i += 4 * blockDim.x) {
+      give(i, load_four(sums + i));
+    }
+    return;
+  }
+  cluster.sync();
   const int step = 4 * blockDim.x * cluster.size;
   for (int i = 4 * (cluster.rank * blockDim.x + threadIdx.x); i < kStateSize<kDim>; i += step) {
-    Four sum = load_four(sums + i);
-    if (cluster.size > 1) sum = {};
+    Four sum = {};
 #pragma unroll 8
-    for (unsigned other = 0; other < cluster.size && cluster.size > 1; ++other) {
+    for (unsigned other = 0; other < cluster.size; ++other) {
       add_scaled(sum, 1.0f, load_four(cluster.in_block(sums + i, other)));
     }
     give(i, sum);

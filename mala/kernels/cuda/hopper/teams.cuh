@@ -8,6 +8,7 @@
 namespace mala::gpu::hopper {
 
 constexpr int kGroupThreads = 128, kRowTokens = 64;  // of a warpgroup, and of a tile
+constexpr int kAlign = 1024;                         // of panels, and of a block's memory
 
 // One or two warpgroups. Team i of a block has tiles i, i + kTeams, ...
 template <int kThreads>

@@ -180,6 +180,9 @@ struct TwoParts {
   }
 };
 
+// What tensor cores cut off of a number for TF32 they then cut off as often above as below it.
+__device__ __forceinline__ float balanced_for_tf32(float x) { return fmaf(x, 0.75f * 0x1p-11f, x); }
+
 // The nearest number that TF32 holds.
 __device__ __forceinline__ float fine(float x) {
   uint32_t y;

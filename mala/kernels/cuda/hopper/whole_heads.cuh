@@ -32,10 +32,10 @@ __global__ void __launch_bounds__(kTeams* kGroupThreads, 4 / kTeams)
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Block = WholeBlock<kDim, kTeams, Kind>;
   using Sum = SumMemory<kDim>;
-  static_assert(kSumThreads<kDim> == kGroupThreads && Block::kBytes + kAlign <= kSharedBytes);
+  static_assert(kSumThreads<kDim> == kGroupThreads && Block::kBytes <= kSharedBytes);
   static_assert(Block::kMatrix + FineMatrix<kDim>::kBytes <= Block::kSlots);
-  extern __shared__ __align__(128) std::byte shared[];
-  std::byte* memory = aligned(shared);
+  extern __shared__ __align__(kAlign) std::byte panels_of_block[];
+  std::byte* memory = panels_of_block;
   const uint32_t at = shared_address(memory);
   const Task keys = key_task(call), task = query_task(call);
   const Team<kGroupThreads> team;

@@ -1,0 +1,54 @@
+// Launches the passes of the forward on Hopper.
+#pragma once
+
+#include "mala/kernels/cuda/hopper/apply_queries.cuh"
+#include "mala/kernels/cuda/hopper/sum_keys.cuh"
+#include "mala/kernels/cuda/hopper/whole_heads.cuh"
+#include "mala/kernels/cuda/launch.cuh"
+
+namespace mala::gpu {
+
+inline bool has_tail(const Call<BFloat16>& call) {
+  return call.inputs.local.data || call.inputs.gate.data;
+}
+
+template <int kDim, int kTeams>
+void launch_hopper_sum_keys(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
+  constexpr int kThreads = kTeams * hopper::kSumThreads<kDim>;
+  with_hopper_kind<false>(call, [&](auto kind) {
+    using Block = hopper::SumBlock<kDim, kTeams, decltype(kind)>;
+    launch<hopper::sum_keys_kernel<kDim, kTeams, decltype(kind)>>(
+        on, {dim3_of(grid), kThreads, Block::kBytes, grid.cluster}, call);
+  });
+}
+
+template <int kDim>
+void launch_hopper_sum_keys(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
+  if (grid.teams == 1) return launch_hopper_sum_keys<kDim, 1>(on, call, grid);
+  launch_hopper_sum_keys<kDim, hopper::kSumTeams<kDim>>(on, call, grid);
+}
+
+template <int kDim>
+void launch_hopper_apply_queries(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
+  constexpr int kTeams = hopper::kApplyTeams<kDim>, kThreads = kTeams * hopper::kGroupThreads;
+  auto run = [&](auto kind) {
+    using Block = hopper::ApplyBlock<kDim, kTeams, decltype(kind)>;
+    launch<hopper::apply_queries_kernel<kDim, kTeams, decltype(kind)>>(
+        on, {dim3_of(grid), kThreads, Block::kBytes}, call);
+  };
+  if (has_tail(call)) return with_hopper_kind<true>(call, run);
+  with_hopper_kind<false>(call, run);
+}
+
+template <int kTeams>
+void launch_hopper_whole_heads(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
+  auto run = [&](auto kind) {
+    using Block = hopper::WholeBlock<64, kTeams, decltype(kind)>;
+    launch<hopper::whole_heads_kernel<64, kTeams, decltype(kind)>>(
+        on, {dim3_of(grid), kTeams * hopper::kGroupThreads, Block::kBytes, grid.cluster}, call);
+  };
+  if (has_tail(call)) return with_hopper_kind<true>(call, run);
+  with_hopper_kind<false>(call, run);
+}
+
+}  // namespace mala::gpu
