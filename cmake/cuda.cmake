@@ -25,15 +25,17 @@ elseif(why_no_cuda)
   return()
 endif()
 
-# All GPUs by default. Kernels are translated twice, for Hopper and for all others, whose machine
-# code comes from one intermediate form: it takes a third of the time.
+# All GPUs by default. What has kernels for Hopper is translated twice, for it and for all others,
+# whose machine code comes from one intermediate form, and the rest once: it takes less than half the
+# time.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES OFF)
-  set(cuda_targets "-gencode=arch=compute_80,code=[sm_80,sm_100,sm_120,compute_80]"
+  set(MALA_CUDA_PLAIN "-gencode=arch=compute_80,code=[sm_80,sm_90,sm_100,sm_120,compute_80]")
+  set(MALA_CUDA_HOPPER "-gencode=arch=compute_80,code=[sm_80,sm_100,sm_120,compute_80]"
     "-gencode=arch=compute_90a,code=sm_90a")
 endif()
 set(MALA_CUDA_FOR_HOPPER OFF)  # what plain 90 does not have
-if(cuda_targets OR CMAKE_CUDA_ARCHITECTURES MATCHES "90a")
+if(MALA_CUDA_HOPPER OR CMAKE_CUDA_ARCHITECTURES MATCHES "90a")
   set(MALA_CUDA_FOR_HOPPER ON)
 endif()
 set(CMAKE_CUDA_STANDARD 20)
@@ -44,5 +46,3 @@ if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know it, nvc
 endif()
 find_package(CUDAToolkit REQUIRED)
 set(MALA_WITH_CUDA ON)
-# What every target with .cu files is compiled with.
-set(MALA_CUDA_OPTIONS ${cuda_targets})

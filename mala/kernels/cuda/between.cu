@@ -138,10 +138,7 @@ Launcher::Launcher(void* stream) : stream_(stream) {
     MALA_CUDA_CHECK(
         cudaDeviceGetAttribute(&found.multiprocessors, cudaDevAttrMultiProcessorCount, index));
     MALA_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index));
-    // Kernels for older devices run on newer ones too, but do not know how to wait.
-    cudaFuncAttributes compiled{};
-    MALA_CUDA_CHECK(cudaFuncGetAttributes(&compiled, write_sequences_kernel));
-    found.can_overlap = major >= 9 && compiled.ptxVersion >= 90;
+    found.can_overlap = major >= 9;
     found.has_wgmma = kWithWgmma && major == 9;
     find_cluster_blocks(found);
     facts = found;

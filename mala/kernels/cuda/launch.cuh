@@ -39,6 +39,18 @@ void allow_shared_bytes(int device, int bytes) {
   allowed.fetch_or(bit, std::memory_order_relaxed);
 }
 
+// Whether a kernel knows how to wait for the one ahead: what was translated for older devices runs
+// on newer ones too, but does not.
+template <auto kKernel>
+bool can_wait() {
+  static const bool can = [] {
+    cudaFuncAttributes compiled{};
+    MALA_CUDA_CHECK(cudaFuncGetAttributes(&compiled, kKernel));
+    return compiled.ptxVersion >= 90;
+  }();
+  return can;
+}
+
 // A kernel is always launched with the same shared memory.
 template <auto kKernel, class... Args>
 void launch(Launcher& on, const LaunchSize& size, const Args&... args) {
@@ -50,7 +62,7 @@ void launch(Launcher& on, const LaunchSize& size, const Args&... args) {
   config.stream = static_cast<cudaStream_t>(on.stream());
   cudaLaunchAttribute attributes[2] = {};
   config.attrs = attributes;
-  if (on.overlaps()) {
+  if (on.overlaps() && can_wait<kKernel>()) {
     cudaLaunchAttribute& early = attributes[config.numAttrs++];
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
@@ -69,10 +81,11 @@ inline bool is_usual(Feature feature, std::initializer_list<bool> vectors) {
          std::find(vectors.begin(), vectors.end(), false) == vectors.end();
 }
 
-// Calls run(Kind) with what the kernels may know of a call. Few are compiled: the calls of images.
-template <typename T, int kDim, bool kTail, class Run>
+// Calls run(Kind) with what the kernels may know of a call. Few are compiled: those of images, in
+// heads of 64.
+template <typename T, int kDim, bool kTail, bool kAllSizes = false, class Run>
 void with_kind(const Call<T>& call, bool usual, Run&& run) {
-  if constexpr (kSpecial<T, kDim>) {
+  if constexpr (kSpecial<T, kDim> && (kDim == 64 || kAllSizes)) {
     usual = usual && call.layout.dim == kDim && call.layout.value_dim == kDim;
     const Turned how = usual ? how_turned(call) : Turned::kSomehow;
     if (how == Turned::kNot) return run(Kind<Turned::kNot, kTail, true>{});

@@ -19,7 +19,9 @@ void launch_query_gradients(Launcher& on, const Call<T>& call, int padded, const
     if constexpr (kOnHopper<T, dim()>) {
       if (grid.cluster > 0) return launch_hopper_query_gradients<dim()>(on, call, grid);
     }
-    with_kind<T, dim(), true>(call, usual, [&](auto kind) {
+    // With a tail Hopper has no kernel of its own: these do for it, in all sizes.
+    const bool known = usual && (dim() == 64 || on.device().has_wgmma);
+    with_kind<T, dim(), true, kWithWgmma>(call, known, [&](auto kind) {
       launch<query_gradients_kernel<T, dim(), decltype(kind)>>(
           on, {dim3_of(grid), SumShape<T, dim()>::kThreads, QueryGradientMemory<T, dim()>::kBytes},
           call);

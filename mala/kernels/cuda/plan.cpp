@@ -5,72 +5,14 @@
 #include <numbers>
 
 #include "mala/kernels/checks.h"
+#include "mala/kernels/cuda/parts.h"
 #include "mala/kernels/cuda/shape.h"
 #include "mala/kernels/rule.h"
 
 namespace mala::gpu {
 namespace {
 
-// Tensor cores cut sums off where others round: what that takes from a sum grows with its tokens.
-// Sums of parts are added in double.
-constexpr int64_t kMostPartTokens = 4096, kMostParts = 65535;
-
-// Parts of whole tiles, so long that all blocks together are about `blocks`: as many as the device
-// holds at once.
-int64_t part_tokens(const Side& side, int64_t heads, int64_t tile, int64_t blocks) {
-  const double share = static_cast<double>(side.longest) /
-                       (static_cast<double>(side.total) * static_cast<double>(heads));
-  const int64_t parts =
-      std::max<int64_t>(1, static_cast<int64_t>(share * static_cast<double>(blocks)));
-  const int64_t most = std::max(kMostPartTokens, divide_up(side.longest, kMostParts));
-  return divide_up(std::min(divide_up(side.longest, parts), most), tile) * tile;
-}
-
-// By warpgroups: the tokens of a head in parts, of which clusters add their sums. Each
-// multiprocessor has a block, and a block as many teams.
-constexpr int64_t kHopperTile = 64;
-struct HopperSide {
-  int64_t heads, tiles, teams;
-  bool adds;  // sums, which clusters can, or a kernel afterwards
-};
-struct HopperParts {
-  int64_t parts = 1;
-  int cluster = 1;
-};
-// In tiles of a team: what a block does besides takes as long as some two, and so does a kernel
-// that adds what clusters leave.
-int64_t hopper_cost(const HopperSide& side, const HopperParts& of, int64_t at_once) {
-  constexpr int64_t kBesides = 2, kAdding = 2;
-  return divide_up(side.heads * of.parts, at_once) *
-             (divide_up(side.tiles, of.parts * side.teams) + kBesides) +
-         (side.adds && of.cluster < of.parts ? kAdding : 0);
-}
-// The cheapest.
-HopperParts hopper_parts(const HopperSide& side, const DeviceFacts& device,
-                         int blocks_at_once = 1) {
-  const int64_t least = divide_up(side.tiles * kHopperTile, kMostPartTokens * side.teams);
-  const int64_t all = int64_t{device.multiprocessors} * blocks_at_once;
-  HopperParts best;
-  int64_t best_cost = 0;
-  for (int64_t parts = 1; parts <= kMostParts; parts += std::min<int64_t>(parts, 8)) {
-    if (best_cost > 0 && (parts > side.tiles || parts * side.heads > 2 * all)) break;
-    if (parts < least && parts + 8 <= kMostParts) continue;
-    for (int i = DeviceFacts::kClusters - 1; i >= 0; --i) {
-      const HopperParts of{parts, 1 << i};
-      if (parts % of.cluster != 0 || (!side.adds && i > 0) || device.cluster_blocks[i] == 0)
-        continue;
-      const int64_t at_once = i == 0 ? all : device.cluster_blocks[i];
-      const int64_t cost = hopper_cost(side, of, at_once);
-      if (best_cost > 0 && cost >= best_cost) continue;
-      best = of;
-      best_cost = cost;
-    }
-  }
-  return best;
-}
-int64_t hopper_part_tokens(const HopperSide& side, int64_t parts) {
-  return divide_up(side.tiles, parts) * kHopperTile;
-}
+Longest share_of(const Side& side, int64_t heads) { return {side.longest, side.total * heads}; }
 
 // The most rows of a table of turns that a block makes itself, of a grid: see near_turning().
 int64_t near_rows(const Side& side, int64_t last, int64_t part) {
@@ -268,9 +210,9 @@ void Plan<T>::find_sequences(const AttentionInputs<T>& inputs, const AttentionOp
 template <typename T>
 void Plan<T>::choose_part_tokens(Direction direction, const DeviceFacts& device) {
   const PassSizes sizes = pass_sizes<T>(padded, direction);
-  call.q_part_tokens = part_tokens(queries_, call.heads, sizes.queries.tokens,
+  call.q_part_tokens = part_tokens(share_of(queries_, call.heads), sizes.queries.tokens,
                                    sizes.queries.blocks * device.multiprocessors);
-  call.k_part_tokens = part_tokens(keys_, call.kv_heads, sizes.keys.tokens,
+  call.k_part_tokens = part_tokens(share_of(keys_, call.kv_heads), sizes.keys.tokens,
                                    sizes.keys.blocks * device.multiprocessors);
   if (device.has_wgmma && is_usual()) choose_hopper_parts(direction, device);
 }
@@ -350,7 +292,8 @@ template <typename T>
 void Plan<T>::choose_sweep_tokens(const DeviceFacts& device) {
   constexpr int64_t kLeast = 128, kMost = 512;
   const bool runs = padded <= 128;
-  const int64_t wanted = part_tokens(queries_, call.heads, kTileTokens, 6 * device.multiprocessors);
+  const int64_t wanted =
+      part_tokens(share_of(queries_, call.heads), kTileTokens, 6 * device.multiprocessors);
   const int64_t least = std::max<int64_t>(kLeast, divide_up(queries_.longest, kMostParts));
   const int64_t tokens = runs ? std::clamp(wanted, least, std::max(kMost, least)) : kTileTokens;
   call.q_part_tokens = call.k_part_tokens = divide_up(tokens, kTileTokens) * kTileTokens;

@@ -47,9 +47,14 @@ struct Kind {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 template <typename T, class Kind>
 constexpr bool kLeftToHopper = Kind::kUsual&& std::is_same_v<T, BFloat16>;
+template <typename T, int kDim, class Kind>
+constexpr bool kOnlyForHopper = false;
 #else
 template <typename T, class Kind>
 constexpr bool kLeftToHopper = false;
+// Usual calls in larger heads, where it has none.
+template <typename T, int kDim, class Kind>
+constexpr bool kOnlyForHopper = Kind::kUsual && (kDim > 64);
 #endif
 
 struct Task {

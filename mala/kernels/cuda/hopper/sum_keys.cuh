@@ -236,7 +236,7 @@ struct SumPass {
               team.index * kRowTokens + values.share.row(), 8 * values.share.unit()}} {
 #pragma unroll
     for (int piece = 0; piece < S::kPieces; ++piece) keys.ask(piece, 0);
-    copy(0);
+    if (tiles > 0) copy(0);  // else its place is that of sums at once
   }
 
   __device__ __forceinline__ void copy(int tile) {

@@ -1,0 +1,56 @@
+// Chooses parts by what they would cost.
+#include "mala/kernels/cuda/parts.h"
+
+#include <algorithm>
+
+namespace mala::gpu {
+namespace {
+
+// In tiles of a team: what a block does besides takes as long as some two, and so does a kernel
+// that adds what clusters leave.
+int64_t hopper_cost(const HopperSide& side, const HopperParts& of, int64_t at_once) {
+  constexpr int64_t kBesides = 2, kAdding = 2;
+  return divide_up(side.heads * of.parts, at_once) *
+             (divide_up(side.tiles, of.parts * side.teams) + kBesides) +
+         (side.adds && of.cluster < of.parts ? kAdding : 0);
+}
+
+// Counts that clusters of all sizes divide: powers of two, and then whole clusters.
+int64_t next_parts(int64_t parts) { return parts + std::min<int64_t>(parts, 8); }
+
+}  // namespace
+
+int64_t part_tokens(const Longest& head, int64_t tile, int64_t blocks) {
+  const double share = static_cast<double>(head.tokens) / static_cast<double>(head.of_all);
+  const int64_t parts =
+      std::max<int64_t>(1, static_cast<int64_t>(share * static_cast<double>(blocks)));
+  const int64_t most = std::max(kMostPartTokens, divide_up(head.tokens, kMostParts));
+  return divide_up(std::min(divide_up(head.tokens, parts), most), tile) * tile;
+}
+
+HopperParts hopper_parts(const HopperSide& side, const DeviceFacts& device, int blocks_at_once) {
+  const int64_t least = divide_up(side.tiles * kHopperTile, kMostPartTokens * side.teams);
+  const int64_t all = int64_t{device.multiprocessors} * blocks_at_once;
+  HopperParts best;
+  int64_t best_cost = 0;
+  for (int64_t parts = 1; parts <= kMostParts; parts = next_parts(parts)) {
+    if (best_cost > 0 && (parts > side.tiles || parts * side.heads > 2 * all)) break;
+    if (parts < least && next_parts(parts) <= kMostParts) continue;
+    for (int i = side.adds ? DeviceFacts::kClusters - 1 : 0; i >= 0; --i) {
+      const HopperParts of{parts, 1 << i};
+      const int64_t at_once = i == 0 ? all : device.cluster_blocks[i];
+      if (parts % of.cluster != 0 || at_once == 0) continue;
+      const int64_t cost = hopper_cost(side, of, at_once);
+      if (best_cost > 0 && cost >= best_cost) continue;
+      best = of;
+      best_cost = cost;
+    }
+  }
+  return best;
+}
+
+int64_t hopper_part_tokens(const HopperSide& side, int64_t parts) {
+  return divide_up(side.tiles, parts) * kHopperTile;
+}
+
+}  // namespace mala::gpu

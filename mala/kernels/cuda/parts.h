@@ -1,0 +1,35 @@
+// In how many parts the tokens of a head are done, and by what clusters of blocks.
+#pragma once
+
+#include "mala/kernels/cuda/launch.h"
+
+namespace mala::gpu {
+
+// Tensor cores cut sums off where others round: what that takes from a sum grows with its tokens.
+// Sums of parts are added in double.
+constexpr int64_t kMostPartTokens = 4096, kMostParts = 65535;
+
+// The tokens of the longest head, and those of all.
+struct Longest {
+  int64_t tokens = 0, of_all = 0;
+};
+// Parts of whole tiles, so long that all blocks together are about `blocks`: as many as the device
+// holds at once.
+int64_t part_tokens(const Longest& head, int64_t tile, int64_t blocks);
+
+// By warpgroups: each multiprocessor has a block, and a block as many teams, each with tiles of its
+// own.
+constexpr int64_t kHopperTile = 64;
+struct HopperSide {
+  int64_t heads, tiles, teams;
+  bool adds;  // sums, which clusters can, or a kernel afterwards
+};
+struct HopperParts {
+  int64_t parts = 1;
+  int cluster = 1;
+};
+// The parts of each head that are done first.
+HopperParts hopper_parts(const HopperSide& side, const DeviceFacts& device, int blocks_at_once);
+int64_t hopper_part_tokens(const HopperSide& side, int64_t parts);
+
+}  // namespace mala::gpu
