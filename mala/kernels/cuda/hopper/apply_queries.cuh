@@ -23,8 +23,8 @@ __device__ __forceinline__ void fill_centred(const FineMatrix<kDim>& to, const f
 // The pass of one warpgroup over its tiles. Begins to copy as soon as it is made.
 template <int kDim, class Kind>
 struct ApplyPass {
-  static constexpr int kBlocks = kDim / kBlockCols, kStages = 1;
-  static constexpr int kSlotBytes = kStages * LaneRows<kDim>::kSlotBytes;
+  static constexpr int kBlocks = kDim / kBlockCols;
+  static constexpr int kSlotBytes = LaneRows<kDim>::kSlotBytes;
 
   Team<kGroupThreads> team;
   int tiles, step;
@@ -35,12 +35,11 @@ struct ApplyPass {
       : tiles(team.tiles(task, teams)),
         step(teams * kRowTokens),
         queries(query_rows<Kind>(call.inputs.q, task, true), task, team, slots) {
-#pragma unroll
-    for (int stage = 0; stage < kStages; ++stage) copy(stage, stage);
+    copy(0);
   }
 
-  __device__ __forceinline__ void copy(int tile, int stage) {
-    if (tile < tiles) queries.copy(stage, step);
+  __device__ __forceinline__ void copy(int tile) {
+    if (tile < tiles) queries.copy(step);
     commit_copies();
   }
 
@@ -53,16 +52,16 @@ struct ApplyPass {
     LaneTokens<Kind, 1> tokens(turning, task, task.sequence.q_width, row, step);
     for (int tile = 0; tile < tiles; ++tile) {
       const Spot spots[2] = {tokens.spot(0), tokens.spot(1)};
-      wait_copies<kStages - 1>();
+      wait_copies<0>();
       uint4 raw[2][kBlocks];
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
 #pragma unroll
         for (int block = 0; block < kBlocks; ++block) {
-          raw[half][block] = queries.raw(tile % kStages, half, block);
+          raw[half][block] = queries.raw(half, block);
         }
       }
-      copy(tile + kStages, tile % kStages);
+      copy(tile + 1);
 
       Magnitude magnitudes[2];
       HeadAccumulator<kDim> product;

@@ -114,10 +114,11 @@ struct KeyGradientPass {
         values(key_rows<Kind>(call.inputs.v, task, true), task, team),
         keys(key_rows<Kind>(call.inputs.k, task, true), task, team,
              memory + Block::kSlots + team.index * LaneRows<kDim>::kSlotBytes) {
-    keys.copy(0, kStep);
+    keys.copy(kStep);
     copy_values(0);
   }
 
+  // And what was copied of keys before.
   __device__ __forceinline__ void copy_values(int tile) {
     values.copy_to_panels(stages + tile % Block::kStages * S::kTileBytes, kStep);
     commit_copies();
@@ -126,7 +127,8 @@ struct KeyGradientPass {
   __device__ __forceinline__ void run(const Call<BFloat16>& call, const Turning& turning,
                                       const Task& task, const KeyVectors<kDim>& head,
                                       uint32_t memory) {
-    const uint64_t transposed = panel(memory), base = panel(memory + Block::kBase);
+    const uint64_t transposed = Matrix<kDim>{memory}.panels();
+    const uint64_t base = panel(memory + Block::kBase, kStepRows * kPanelRowBytes);
     const FineMatrix<kDim> matrix{memory + Block::kRight};
     const uint64_t right = matrix.panels(), vector = matrix.vector(), all_values = panel(stages);
     const int t = team.thread % 4, row = team.index * kRowTokens + team.row();
@@ -139,12 +141,12 @@ struct KeyGradientPass {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
 #pragma unroll
-        for (int block = 0; block < kBlocks; ++block) raw[half][block] = keys.raw(0, half, block);
+        for (int block = 0; block < kBlocks; ++block) raw[half][block] = keys.raw(half, block);
       }
       show_to_tensor_cores();
       team.sync();  // everyone's values are here, and everyone is done with those before
       if (tile + 1 < tiles) {
-        keys.copy(0, kStep);
+        keys.copy(kStep);
         if (Block::kStages == 2) copy_values(tile + 1);
       }
       HeadAccumulator<kDim> product;
@@ -168,13 +170,17 @@ struct KeyGradientPass {
         team.sync();  // everyone is done with the values
         copy_values(tile + 1);
       }
+      // Features less their mean: what they have in common is added in float32. Where registers are
+      // few they turn only when keys have been written.
+      constexpr bool kAtOnce = kDim == 64;
       Eight turned[kBlocks][2];
+      auto turn = [&](int half, int block, const Turns<Kind::kHow, 8>& by, const Eight& mean) {
+        turned[block][half] = rotated_plus<false>(phi[block][half], by, mean);
+      };
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block) {
         const int column = block * kBlockCols + 8 * t;
-        const Eight key_base = gpu::eight_of(head.d_key, column);
-        // Features less their mean: what they have in common is added in float32.
-        const Eight mean = scaled(gpu::eight_of(head.mean_key, column), -1.0f);
+        const Eight key_base = gpu::eight_of(head.d_key, column), mean = less_mean(head, column);
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           const Turns<Kind::kHow, 8> by(turning, spots[half], column);
@@ -183,12 +189,17 @@ struct KeyGradientPass {
             store_eight(d_key.at(8 * half) + block * kBlockCols,
                         times_slope(Feature::kElu1, phi[block][half], dk));
           }
-          turned[block][half] = rotated_plus<false>(phi[block][half], by, mean);
+          if (kAtOnce) turn(half, block, by, mean);
         }
       }
-      begin_products();
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block) {
+        const int column = block * kBlockCols + 8 * t;
+#pragma unroll
+        for (int half = 0; half < 2 && !kAtOnce; ++half) {
+          turn(half, block, {turning, spots[half], column}, less_mean(head, column));
+        }
+        begin_products();
         multiply_block(product, block, turned[block][0], turned[block][1], right);
       }
       multiply_vector(product, {1.0f, 1.0f}, vector);
@@ -210,15 +221,15 @@ struct KeyGradientPass {
   }
 
  private:
+  static __device__ __forceinline__ Eight less_mean(const KeyVectors<kDim>& head, int column) {
+    return scaled(gpu::eight_of(head.mean_key, column), -1.0f);
+  }
+
   static __device__ __forceinline__ void add_base(HeadAccumulator<kDim>& to, uint32_t memory,
                                                   uint64_t base) {
     // One group of ones again and again.
     const uint64_t ones = uint64_t{((memory + Block::kOnes) & 0x3FFFFu) >> 4};
-#pragma unroll
-    for (int p = 0; p < Matrix<kDim>::kPanels; ++p) {
-      to.template multiply_panel<LeftRows::kKept>(
-          p, ones, moved(base, p * kStepRows * kPanelRowBytes), true);
-    }
+    multiply<kDim, LeftRows::kKept>(to.c, ones, base, true);
   }
 };
 

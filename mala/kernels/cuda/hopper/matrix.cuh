@@ -44,11 +44,10 @@ struct Matrix {
       store_shared(at + kPartBytes, {rest[0], rest[1], rest[2], rest[3]});
     }
   }
-  __device__ __forceinline__ uint64_t panels() const { return panel(address); }
+  __device__ __forceinline__ uint64_t panels() const { return panel(address, kPanelBytes); }
   // Of what panels() gave: rows 16 * step and on.
-  static __device__ __forceinline__ uint64_t at(uint64_t panels, int step, int index, int part) {
-    return moved(panels,
-                 step * kStepRows * kPanelRowBytes + index * kPanelBytes + part * kPartBytes);
+  static __device__ __forceinline__ uint64_t at(uint64_t panels, int step, int part) {
+    return moved(panels, step * kStepRows * kPanelRowBytes + part * kPartBytes);
   }
 };
 
@@ -61,11 +60,8 @@ __device__ __forceinline__ void multiply_rows(HeadAccumulator<kDim>& to, uint64_
 #pragma unroll
   for (int step = 0; step < M::kSteps; ++step) {
     const uint64_t left = moved(rows, step / 4 * panel_bytes + step % 4 * kStepBytes);
-#pragma unroll
-    for (int p = 0; p < M::kPanels; ++p) {
-      to.template multiply_panel<LeftRows::kKept>(p, left, M::at(matrix, step, p, 1), step > 0);
-      to.template multiply_panel<LeftRows::kKept>(p, left, M::at(matrix, step, p, 0), true);
-    }
+    multiply<kDim, LeftRows::kKept>(to.c, left, M::at(matrix, step, 1), step > 0);
+    multiply<kDim, LeftRows::kKept>(to.c, left, M::at(matrix, step, 0), true);
   }
 }
 

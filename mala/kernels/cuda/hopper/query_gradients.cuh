@@ -237,7 +237,7 @@ struct QueryGradientPass {
 #pragma unroll
     for (int step = 0; step < M::kSteps; ++step) {
       const uint64_t left = moved(g, step / 4 * S::kPanelBytes + step % 4 * kStepRows * 2);
-      const uint64_t right = moved(M::at(transposed, step, 0, 0), columns);
+      const uint64_t right = moved(M::at(transposed, step, 0), columns);
       multiply<kCols, LeftRows::kKept>(x.c, left, moved(right, M::kPartBytes), step > 0);
       multiply<kCols, LeftRows::kKept>(x.c, left, right, true);
       multiply<8, LeftRows::kKept>(mean_parts.c, left, moved(means, step * kStepRows * 16),

@@ -161,7 +161,7 @@ struct KeySums {
                   ? 0
                   : __shfl_sync(~0u, static_cast<int>(threadIdx.x / 128) % S::kPanels, 0)),
         features(panel(memory.features(0) + group * S::kPanelBytes)),
-        values(panel(memory.values(0))),
+        values(panel(memory.values(0), S::kPanelBytes)),
         ones(narrow_panel(ones_at)) {}
 
   __device__ __forceinline__ void add(int tile) {
@@ -171,12 +171,8 @@ struct KeySums {
       constexpr int kStepBytes = kStepRows * kPanelRowBytes;
       const uint64_t left = moved(features, tile % 2 * 2 * S::kTileBytes + step * kStepBytes);
       const uint64_t right = moved(values, tile % 2 * S::kTileBytes + step * kStepBytes);
-#pragma unroll
-      for (int p = 0; p < S::kPanels; ++p) {
-        const uint64_t of_panel = moved(right, p * S::kPanelBytes);
-        products.multiply_panel(p, left, of_panel, true);
-        products.multiply_panel(p, moved(left, S::kTileBytes), of_panel, true);
-      }
+      multiply<kDim>(products.c, left, right, true);
+      multiply<kDim>(products.c, moved(left, S::kTileBytes), right, true);
       multiply<8>(key_sums.c, left, ones, true);
       multiply<8>(key_sums.c, moved(left, S::kTileBytes), ones, true);
       multiply<8>(value_sums.c, moved(right, group * S::kPanelBytes), ones, true);

@@ -123,24 +123,24 @@ struct LaneRows {
       : slots(memory + 16 * team.thread),
         rows(from, task, team.index * kRowTokens + team.row(), team.thread % 4 * 8) {}
 
-  __device__ __forceinline__ void copy(int stage, int step) {
+  __device__ __forceinline__ void copy(int step) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const BFloat16* row = rows.at(8 * half);
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block) {
-        copy_async(slot(stage, half, block), row + kBlockCols * block, rows.exists(8 * half));
+        copy_async(slot(half, block), row + kBlockCols * block, rows.exists(8 * half));
       }
     }
     rows.go_on(step);
   }
-  __device__ __forceinline__ uint4 raw(int stage, int half, int block) const {
-    return load_shared(slot(stage, half, block));
+  __device__ __forceinline__ uint4 raw(int half, int block) const {
+    return load_shared(slot(half, block));
   }
 
  private:
-  __device__ __forceinline__ uint32_t slot(int stage, int half, int block) const {
-    return slots + stage * kSlotBytes + (half * kBlocks + block) * kGroupThreads * 16;
+  __device__ __forceinline__ uint32_t slot(int half, int block) const {
+    return slots + (half * kBlocks + block) * kGroupThreads * 16;
   }
 };
 

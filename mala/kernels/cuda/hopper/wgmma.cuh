@@ -21,10 +21,11 @@ __device__ __forceinline__ uint32_t in_panel(int row, int unit) {
   return static_cast<uint32_t>(row * kPanelRowBytes + ((unit ^ (row & 7)) << 4));
 }
 
-// Tells tensor cores of the panel at this address of shared memory, from a multiple of 8 rows on.
-__device__ __forceinline__ uint64_t panel(uint32_t address) {
+// Tells tensor cores of the panel at this address of shared memory, from a multiple of 8 rows on,
+// and of those that follow it so many bytes apart, where a matrix has more columns.
+__device__ __forceinline__ uint64_t panel(uint32_t address, int panel_bytes = 16) {
   constexpr uint64_t kSwaps128Bytes = 1;
-  return uint64_t{(address & 0x3FFFFu) >> 4} | uint64_t{1} << 16 |
+  return uint64_t{(address & 0x3FFFFu) >> 4} | static_cast<uint64_t>(panel_bytes >> 4) << 16 |
          uint64_t{kPanelGroupBytes >> 4} << 32 | kSwaps128Bytes << 62;
 }
 // The same, so many bytes further on.
@@ -102,8 +103,18 @@ enum class LeftRows { kSummed, kKept };
 template <int kCols, LeftRows kLeft = LeftRows::kSummed>
 __device__ __forceinline__ void multiply(float* c, uint64_t left, uint64_t right, bool adds) {
   constexpr int left_rows_are_summed = kLeft == LeftRows::kSummed;
-  static_assert(kCols == 64 || kCols == 32 || kCols == 8);
-  if constexpr (kCols == 64) {
+  static_assert(kCols == 128 || kCols == 96 || kCols == 64 || kCols == 32 || kCols == 8);
+  if constexpr (kCols == 128) {
+    MALA_WGMMA(MALA_IF("66") "128" MALA_BF16 "{" MALA_R16_0 "," MALA_R16_1 "," MALA_R16_2
+                             "," MALA_R16_3 "}, %64, %65, p, 1, 1, %67, 1;}"
+               : MALA_C16(0), MALA_C16(16), MALA_C16(32), MALA_C16(48)
+               : MALA_SIDES);
+  } else if constexpr (kCols == 96) {
+    MALA_WGMMA(MALA_IF("50") "96" MALA_BF16 "{" MALA_R16_0 "," MALA_R16_1 "," MALA_R16_2
+                             "}, %48, %49, p, 1, 1, %51, 1;}"
+               : MALA_C16(0), MALA_C16(16), MALA_C16(32)
+               : MALA_SIDES);
+  } else if constexpr (kCols == 64) {
     MALA_WGMMA(MALA_IF("34") "64" MALA_BF16 "{" MALA_R16_0 "," MALA_R16_1
                              "}, %32, %33, p, 1, 1, %35, 1;}"
                : MALA_C16(0), MALA_C16(16)
@@ -155,20 +166,11 @@ __device__ __forceinline__ void multiply(float* c, const LeftFragment& left, uin
 #undef MALA_C4
 #undef MALA_WGMMA
 
-// All columns of a head. Tiles in bfloat16 have panels of 64 of them, the last one narrower for
+// All columns of a head. Tiles in bfloat16 have panels of 64 of them, the last one half empty for
 // heads of 96.
 template <int kDim>
 struct HeadAccumulator : Accumulator<kDim> {
   static constexpr int kPanels = (kDim + kPanelCols - 1) / kPanelCols;
-  static constexpr int kLast = kDim - (kPanels - 1) * kPanelCols;
-
-  template <LeftRows kLeft = LeftRows::kSummed>
-  __device__ __forceinline__ void multiply_panel(int index, uint64_t left, uint64_t right,
-                                                 bool adds) {
-    float* of_panel = this->c + index * kPanelCols / 2;
-    if (index + 1 < kPanels) return multiply<kPanelCols, kLeft>(of_panel, left, right, adds);
-    multiply<kLast, kLeft>(of_panel, left, right, adds);
-  }
 };
 
 // Two numbers as bfloat16, and what that left of them.

@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kTeams* kGroupThreads, 4 / kTeams)
     pass.run(turning, keys, at + Block::kOnes, sums + team.index * (Sum::kTileBytes / 4));
   }
   team.sync();  // nothing but sums is needed of the tiles
-  ApplyPass<kDim, Kind> pass(call, task, kTeams, tiles + Block::kSlots);
+  typename Block::Apply pass(call, task, kTeams, tiles + Block::kSlots);
   add_teams<kDim>(sums, kTeams, Sum::kTileBytes / 4);
 
   const Cluster cluster;
