@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <vector>
 
 #include "mala/kernels/cuda/parts.h"
+#include "mala/kernels/cuda/plan.h"
+#include "mala/kernels/cuda/shape.h"
 
 namespace mala::gpu {
 namespace {
@@ -54,6 +57,56 @@ TEST(Parts, AreAsManyAsTheDeviceHolds) {
   const HopperParts of = hopper_parts({1, 1024, 4, true}, some_device(), 1);
   EXPECT_GE(of.parts, 104);
   EXPECT_LE(of.parts, 132);
+}
+
+// Tensors that nobody looks into, of rows that are fit for vectors.
+AttentionInputs<BFloat16> some_inputs(int64_t batch, int64_t tokens, int64_t dim) {
+  alignas(16) static BFloat16 nothing[1];
+  const HeadsView<BFloat16> view = dense_heads(nothing, batch, int64_t{1}, tokens, dim);
+  return {view, view, view, {}, {}};
+}
+
+// What is asked for is what is needed: a plan without scratch is the same as one with it.
+TEST(Plans, ScratchIsAsLargeAsWasSaid) {
+  const std::vector<int64_t> counts = {1000};
+  for (const int64_t dim : {64, 96, 128}) {
+    for (const Direction direction : {Direction::kForward, Direction::kBackward}) {
+      for (const bool has_counts : {false, true}) {
+        AttentionInputs<BFloat16> inputs = some_inputs(1, 1000, dim);
+        if (has_counts) inputs.lengths.key_counts = counts;
+        AttentionOptions options;
+        options.q_rope = options.k_rope = Rope::grid(25);
+        const int64_t bytes =
+            Plan<BFloat16>(inputs, options, direction, some_device(), {}).scratch_bytes;
+        std::vector<std::byte> scratch(static_cast<size_t>(bytes));
+        const Plan<BFloat16> plan(inputs, options, direction, some_device(), scratch);
+        EXPECT_EQ(plan.scratch_bytes, bytes) << dim << " with counts " << has_counts;
+      }
+    }
+  }
+}
+
+// The kernel that sums keys of a causal call has room for few turns, whichever way the call goes.
+TEST(Plans, TurnsOfCausalSumsFit) {
+  for (const int64_t width : {20, 40, 60}) {
+    AttentionOptions options;
+    options.q_rope = options.k_rope = Rope::grid(width);
+    for (const Direction direction : {Direction::kForward, Direction::kBackward}) {
+      const Plan<BFloat16> plan(some_inputs(1, width * width, 64), options, direction,
+                                some_device(), {}, {.causal = true});
+      const int64_t bytes = width * 16 * static_cast<int64_t>(sizeof(Turn));
+      EXPECT_EQ(plan.call.k_turning.near, bytes <= near_bytes_forward(64, 1)) << width;
+    }
+  }
+}
+
+// A width that nobody has is no number of rows.
+TEST(Plans, EndlessRowsAreNotNear) {
+  AttentionOptions options;
+  options.q_rope = options.k_rope = Rope::grid(INT64_MAX);
+  const Plan<BFloat16> plan(some_inputs(1, 100, 64), options, Direction::kForward, some_device(),
+                            {});
+  EXPECT_FALSE(plan.call.k_turning.near);
 }
 
 }  // namespace

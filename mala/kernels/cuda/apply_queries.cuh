@@ -150,7 +150,7 @@ template <typename T, int kDim, class Kind>
 __global__ void __launch_bounds__(RowShape<T, kDim, 1>::kThreads,
                                   kLeastBlocks<T, kDim>.apply_queries)
     apply_queries_kernel(const __grid_constant__ Call<T> call) {
-  if constexpr (kLeftToHopper<T, Kind>) {
+  if constexpr (kLeftToHopper<Kind>) {
     __trap();  // never launched there
   } else {
     apply_queries_of_block<T, kDim, Kind>(call);

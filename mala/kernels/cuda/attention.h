@@ -10,8 +10,9 @@
 
 namespace mala::gpu {
 
-// Bytes of scratch that forward and backward need on the current device. T is float, BFloat16 or
-// Float16. Throws mala::Error as forward does.
+// Bytes of scratch that forward and backward need on the current device, for these very tensors:
+// how their rows are aligned matters. T is float, BFloat16 or Float16. Throws mala::Error as
+// forward does.
 template <typename T>
 int64_t attention_scratch_bytes(const AttentionInputs<T>& inputs, const AttentionOptions& options);
 

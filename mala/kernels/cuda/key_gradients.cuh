@@ -186,7 +186,7 @@ template <typename T, int kDim, class Kind>
 __global__ void __launch_bounds__(RowShape<T, kDim, 2>::kThreads,
                                   kLeastBlocks<T, kDim>.key_gradients)
     key_gradients_kernel(const __grid_constant__ Call<T> call) {
-  if constexpr (kLeftToHopper<T, Kind>) {
+  if constexpr (kLeftToHopper<Kind>) {
     __trap();  // never launched there
   } else {
     key_gradients_of_block<T, kDim, Kind>(call);

@@ -42,12 +42,17 @@ void allow_shared_bytes(int device, int bytes) {
 // Whether a kernel knows how to wait for the one ahead: what was translated for older devices runs
 // on newer ones too, but does not.
 template <auto kKernel>
-bool can_wait() {
-  static const bool can = [] {
-    cudaFuncAttributes compiled{};
-    MALA_CUDA_CHECK(cudaFuncGetAttributes(&compiled, kKernel));
-    return compiled.ptxVersion >= 90;
-  }();
+bool can_wait(int device) {
+  static std::atomic<uint64_t> asked{0}, able{0};
+  const uint64_t bit = uint64_t{1} << (device % 64);
+  if (device < 64 && (asked.load(std::memory_order_acquire) & bit)) {
+    return able.load(std::memory_order_relaxed) & bit;
+  }
+  cudaFuncAttributes compiled{};
+  MALA_CUDA_CHECK(cudaFuncGetAttributes(&compiled, kKernel));
+  const bool can = compiled.ptxVersion >= 90;
+  if (device < 64 && can) able.fetch_or(bit, std::memory_order_relaxed);
+  if (device < 64) asked.fetch_or(bit, std::memory_order_release);
   return can;
 }
 
@@ -62,7 +67,7 @@ void launch(Launcher& on, const LaunchSize& size, const Args&... args) {
   config.stream = static_cast<cudaStream_t>(on.stream());
   cudaLaunchAttribute attributes[2] = {};
   config.attrs = attributes;
-  if (on.overlaps() && can_wait<kKernel>()) {
+  if (on.overlaps() && can_wait<kKernel>(on.device().index)) {
     cudaLaunchAttribute& early = attributes[config.numAttrs++];
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;

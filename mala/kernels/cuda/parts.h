@@ -6,7 +6,7 @@
 namespace mala::gpu {
 
 // Tensor cores cut sums off where others round: what that takes from a sum grows with its tokens.
-// Sums of parts are added in double.
+// So many a part may have, or a team of one; what parts and clusters leave is added in double.
 constexpr int64_t kMostPartTokens = 4096, kMostParts = 65535;
 
 // The tokens of the longest head, and those of all.
@@ -22,7 +22,7 @@ int64_t part_tokens(const Longest& head, int64_t tile, int64_t blocks);
 constexpr int64_t kHopperTile = 64;
 struct HopperSide {
   int64_t heads, tiles, teams;
-  bool adds;  // sums, which clusters can, or a kernel afterwards
+  bool adds;  // its sums, by clusters or by a kernel afterwards
 };
 struct HopperParts {
   int64_t parts = 1;

@@ -135,6 +135,7 @@ Plan<T>::Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options,
   call.vectors.local = has_vectors(inputs.local);
   call.vectors.gate = has_vectors(inputs.gate);
   find_sequences(inputs, options, form);
+  is_causal_ = form.causal;
 
   Arena arena(scratch);
   call.table = arena.take<Sequence>(static_cast<int64_t>(sequences_.size()));
@@ -152,7 +153,8 @@ Plan<T>::Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options,
   } else {
     choose_part_tokens(direction, device);
   }
-  choose_near_turns(direction);
+  // Causal calls have only sums of keys by warpgroups, of the forward's kind.
+  choose_near_turns(form.causal ? Direction::kForward : direction);
   find_parts();
   if (form.causal) {
     place_sweeps(direction, arena);
@@ -237,7 +239,7 @@ void Plan<T>::choose_hopper_parts(Direction direction, const DeviceFacts& device
   auto side_of = [&](const Side& side, int64_t heads, int64_t of_block, bool adds) -> HopperSide {
     const int64_t longest = std::max<int64_t>(1, side.longest);
     return {std::max<int64_t>(1, side.total * heads / longest), divide_up(longest, kHopperTile),
-            of_block, adds && !call.table};
+            of_block, adds && sequences_.empty()};
   };
   // Where there are many heads in the backward, teams are blocks of their own.
   auto are_many = [&](int of_multiprocessor) {
@@ -267,7 +269,7 @@ void Plan<T>::choose_hopper_parts(Direction direction, const DeviceFacts& device
 template <typename T>
 bool Plan<T>::choose_whole_heads(const DeviceFacts& device) {
   constexpr int64_t kWide = 4;  // teams of the larger kind of block
-  if (padded != 64 || call.table || call.group != 1 || !call.inputs.k.data) return false;
+  if (padded != 64 || !sequences_.empty() || call.group != 1 || !call.inputs.k.data) return false;
   const int64_t heads = units();
   int i = 0;  // of clusters
   while (i + 1 < DeviceFacts::kClusters && heads << (i + 1) <= device.cluster_blocks[i + 1]) ++i;
@@ -312,6 +314,7 @@ void Plan<T>::choose_near_turns(Direction direction) {
     const int64_t last = turning.offset + side.last;
     turning.near = turning.turns && !turning.by_table && !turning.composed &&
                    turning.axis_pairs <= kMostNearPairs && last < kMostNearPosition &&
+                   side.most_width <= kMostNearPosition &&
                    (in_grid ? near_rows(side, last, part) : part) * turning.axis_pairs *
                            static_cast<int64_t>(sizeof(Turn)) <=
                        bytes;
@@ -320,7 +323,7 @@ void Plan<T>::choose_near_turns(Direction direction) {
   const bool forward = direction == Direction::kForward;
   if (query_cluster > 0) {
     choose(call.q_turning, queries_, call.q_part_tokens,
-           forward ? near_bytes_forward(padded, query_teams) : near_bytes_of_queries(padded),
+           forward ? near_bytes_forward(padded, query_teams) : kNearBytesOfQueries,
            turns_.q_frequencies, call.q_frequencies);
   }
   if (key_cluster > 0) {
@@ -455,9 +458,11 @@ void Plan<T>::set_tensors(HeadsView<const T> out_gradient, const AttentionGradie
   call.vectors.d_value = has_vectors(gradients.v);
   call.vectors.d_local = has_vectors(gradients.local);
   call.vectors.d_gate = has_vectors(gradients.gate);
+  if (is_causal_) return;  // its kernels by warpgroups write none of them
   const Vectors& has = call.vectors;
-  if (!has.out_gradient || !has.d_query) query_cluster = 0;
-  if (!has.d_key || !has.d_value) key_cluster = 0;
+  auto unfit = [](const auto& view, bool vectors) { return view.data && !vectors; };
+  if (unfit(out_gradient, has.out_gradient) || unfit(gradients.q, has.d_query)) query_cluster = 0;
+  if (unfit(gradients.k, has.d_key) || unfit(gradients.v, has.d_value)) key_cluster = 0;
   find_parts();
 }
 

@@ -1,6 +1,6 @@
 // How a call falls apart on a device: sequences, parts of their tokens, and where in the scratch
-// everything lies. It follows from the sizes and the device alone, so that every bit stays the
-// same.
+// everything lies. It follows from the sizes, from whether rows are fit for vectors, and from the
+// device alone, so that every bit stays the same.
 #pragma once
 
 #include <algorithm>
@@ -114,6 +114,7 @@ struct Plan {
   bool needs_operands() const { return is_large() || call.inputs.gate.data; }
   int64_t operand_bytes() const;
 
+  bool is_causal_ = false;
   Side queries_, keys_;
   int64_t last_query_slot_ = 0, last_key_slot_ = 0;  // of one head
   std::vector<Sequence> sequences_;                  // empty where all are alike

@@ -88,7 +88,7 @@ constexpr int near_bytes_forward(int padded, int teams = 0) {
   if (teams == 1) return 4608;
   return (padded == 64 ? 28 : 32) * 1024;
 }
-constexpr int near_bytes_of_queries(int) { return 36 * 1024; }
+constexpr int kNearBytesOfQueries = 36 * 1024;
 constexpr int near_bytes_of_keys(int padded, int teams = 0) {
   if (teams == 1 && padded == 64) return 8 * 1024;
   return (padded == 128 ? 20 : padded == 96 ? 32 : 36) * 1024;

@@ -204,7 +204,7 @@ __device__ __forceinline__ void sum_keys_of_block(const Call<T>& call) {
 template <typename T, int kDim, class Kind>
 __global__ void __launch_bounds__(SumShape<T, kDim>::kThreads, kLeastBlocks<T, kDim>.sum_keys)
     sum_keys_kernel(const __grid_constant__ Call<T> call) {
-  if constexpr (kLeftToHopper<T, Kind>) {
+  if constexpr (kLeftToHopper<Kind>) {
     __trap();  // never launched there
   } else {
     sum_keys_of_block<T, kDim, Kind>(call);

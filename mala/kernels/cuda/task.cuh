@@ -45,15 +45,15 @@ struct Kind {
 // Whether a pass has a kernel of its own on Hopper, which is compiled here: its usual calls never
 // come to the one for all.
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-template <typename T, class Kind>
-constexpr bool kLeftToHopper = Kind::kUsual&& std::is_same_v<T, BFloat16>;
-template <typename T, int kDim, class Kind>
+template <class Kind>
+constexpr bool kLeftToHopper = Kind::kUsual;
+template <int kDim, class Kind>
 constexpr bool kOnlyForHopper = false;
 #else
-template <typename T, class Kind>
+template <class Kind>
 constexpr bool kLeftToHopper = false;
 // Usual calls in larger heads, where it has none.
-template <typename T, int kDim, class Kind>
+template <int kDim, class Kind>
 constexpr bool kOnlyForHopper = Kind::kUsual && (kDim > 64);
 #endif
 

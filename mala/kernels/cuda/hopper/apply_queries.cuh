@@ -162,10 +162,10 @@ __global__ void __launch_bounds__(kTeams* kGroupThreads, 1)
   const uint32_t slots = shared_address(memory) + Block::kSlots;
   ApplyPass<kDim, Kind> pass(call, task, kTeams,
                              slots + team.index * ApplyPass<kDim, Kind>::kSlotBytes);
-  const Turning turning =
+  Turning turning =
       near_turning<Kind>(call.q_turning, call.q_frequencies,
                          near_tokens(task, task.sequence.q_width), memory + Block::kTurns);
-  wait_for_previous();
+  wait_for_turns(turning);
   let_next_begin();
   const HeadScales scales = head_scales(call, task.sequence.k_count);
   const float* state = call.state + task.unit * call.layout.size();

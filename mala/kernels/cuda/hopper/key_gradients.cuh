@@ -10,10 +10,9 @@ namespace mala::gpu::hopper {
 
 // The transpose of dS with the base of rotated keys in three more rows, dS, vectors; for each team
 // stages of values and slots of keys.
-template <int kDim, int kHasTeams>
+template <int kDim, int kTeams>
 struct KeyGradientBlock {
   using S = TileShare<kDim, kGroupThreads>;
-  static constexpr int kTeams = kHasTeams;
   static constexpr int kThreads = kTeams * kGroupThreads, kStages = kDim <= 96 ? 2 : 1;
   static constexpr int kBaseBytes = Matrix<kDim>::kPanels * kStepRows * kPanelRowBytes;
   static constexpr int kBase = Matrix<kDim>::kBytes, kRight = kBase + kBaseBytes;
@@ -99,7 +98,7 @@ template <int kDim, int kTeams, class Kind>
 struct KeyGradientPass {
   using Block = KeyGradientBlock<kDim, kTeams>;
   using S = typename Block::S;
-  static constexpr int kBlocks = kDim / kBlockCols, kStep = Block::kTeams * kRowTokens;
+  static constexpr int kBlocks = kDim / kBlockCols, kStep = kTeams * kRowTokens;
 
   Team<kGroupThreads> team;
   int tiles;
@@ -109,7 +108,7 @@ struct KeyGradientPass {
 
   __device__ __forceinline__ KeyGradientPass(const Call<BFloat16>& call, const Task& task,
                                              uint32_t memory)
-      : tiles(team.tiles(task, Block::kTeams)),
+      : tiles(team.tiles(task, kTeams)),
         stages(memory + Block::kValues + team.index * Block::kStages * S::kTileBytes),
         values(key_rows<Kind>(call.inputs.v, task, true), task, team),
         keys(key_rows<Kind>(call.inputs.k, task, true), task, team,
@@ -120,7 +119,7 @@ struct KeyGradientPass {
 
   // And what was copied of keys before.
   __device__ __forceinline__ void copy_values(int tile) {
-    values.copy_to_panels(stages + tile % Block::kStages * S::kTileBytes, kStep);
+    values.copy(stages + tile % Block::kStages * S::kTileBytes, kStep);
     commit_copies();
   }
 
@@ -247,10 +246,10 @@ __global__ void __launch_bounds__(kTeams* kGroupThreads,
   const Task task = key_task(call);
   if (task.first == task.end) return;
   KeyGradientPass<kDim, kTeams, Kind> pass(call, task, shared_address(memory));
-  const Turning turning =
+  Turning turning =
       near_turning<Kind>(call.k_turning, call.k_frequencies,
                          near_tokens(task, task.sequence.k_width), memory + Block::kTurns);
-  wait_for_previous();
+  wait_for_turns(turning);
   let_next_begin();
   const float* sums = call.gradient + task.unit * call.layout.size();
   const KeyVectors<kDim> head(memory + Block::kVectors);

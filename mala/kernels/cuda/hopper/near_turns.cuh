@@ -53,11 +53,16 @@ __device__ __forceinline__ Turning near_turning(const Turning& turning,
   }
   __syncthreads();
   Turning near = turning;
-  asm volatile("" : "+l"(table)::"memory");  // nobody asks before it is there
   near.rests = table;
   near.columns = (rows - 1) * turning.axis_pairs;
   near.first_row = first_row;
   return near;
+}
+
+// Waits for the kernel ahead. From here on turns may be asked for, wherever their table is.
+__device__ __forceinline__ void wait_for_turns(Turning& turning) {
+  wait_for_previous();
+  asm volatile("" : "+l"(turning.rests)::"memory");
 }
 
 }  // namespace mala::gpu::hopper

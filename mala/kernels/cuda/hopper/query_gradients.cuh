@@ -21,7 +21,7 @@ struct QueryGradientBlock {
   static constexpr int kMeans = kTransposed + Matrix<kDim>::kBytes;
   static constexpr int kVectors = kMeans + 16 * kDim;
   static constexpr int kTurns = kVectors + QueryVectors<kDim>::kBytes;
-  static constexpr int kBytes = kTurns + near_bytes_of_queries(kDim);
+  static constexpr int kBytes = kTurns + kNearBytesOfQueries;
 };
 
 // What a row's gradient has of S_c g, of the rotated and of the plain key.
@@ -94,7 +94,7 @@ struct QueryGradientPass {
       }
     }
     queries.go_on(kStep);
-    gradients.copy_to_panels(memory + tile % 2 * S::kTileBytes, kStep);
+    gradients.copy(memory + tile % 2 * S::kTileBytes, kStep);
     commit_copies();
   }
 
@@ -297,10 +297,10 @@ __global__ void __launch_bounds__(QueryGradientBlock<kDim, kTeams>::kThreads,
   const Task task = query_task(call);
   if (task.first == task.end && call.table) return;
   QueryGradientPass<kDim, kTeams, Kind> pass(call, task, at);
-  const Turning turning =
+  Turning turning =
       near_turning<Kind>(call.q_turning, call.q_frequencies,
                          near_tokens(task, task.sequence.q_width), memory + Block::kTurns);
-  wait_for_previous();
+  wait_for_turns(turning);
   let_next_begin();
   const HeadScales scales = head_scales(call, task.sequence.k_count);
   const float* state = call.state + task.unit * call.layout.size();

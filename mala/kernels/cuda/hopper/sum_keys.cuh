@@ -236,7 +236,7 @@ struct SumPass {
   }
 
   __device__ __forceinline__ void copy(int tile) {
-    values.copy_to_panels(memory.values(tile), step);
+    values.copy(memory.values(tile), step);
     commit_copies();
   }
 
@@ -303,7 +303,6 @@ struct SumPass {
 template <int kDim, int kTeams, class Kind>
 struct SumBlock {
   using Memory = SumMemory<kDim>;
-  using S = typename Memory::S;
   static constexpr int kSpots = kTeams * Memory::kTileBytes;
   static constexpr int kOnes = kSpots + kTeams * kSpotBytes<Kind>;
   static constexpr int kTurns = kOnes + kOnesBytes;
@@ -331,11 +330,11 @@ __global__ void __launch_bounds__(kTeams* kSumThreads<kDim>, kSumTeams<kDim> / k
     SumPass<kDim, Kind> pass(call, task, kTeams,
                              {shared_address(memory) + team.index * Memory::kTileBytes,
                               memory + Block::kSpots + team.index * kSpotBytes<Kind>});
-    const Turning turning =
+    Turning turning =
         near_turning<Kind>(call.k_turning, call.k_frequencies,
                            near_tokens(task, task.sequence.k_width), memory + Block::kTurns);
     __syncthreads();
-    wait_for_previous();
+    wait_for_turns(turning);
     let_next_begin();
     pass.run(turning, task, ones, sums + team.index * (Memory::kTileBytes / 4));
     add_teams<kDim>(sums, kTeams, Memory::kTileBytes / 4);

@@ -61,9 +61,8 @@ struct TileShare {
   static constexpr int kWorkers = kRowsAtOnce * kUnits;
   static constexpr int kPanels = HeadAccumulator<kDim>::kPanels;
   static constexpr int kPanelBytes = kRowTokens * kPanelRowBytes;
-  static constexpr int kTileBytes = kPanels * kPanelBytes;  // as panels
+  static constexpr int kTileBytes = kPanels * kPanelBytes;
   static constexpr int kPieceBytes = kRowsAtOnce * kPanelRowBytes;
-  static constexpr int kSlotBytes = kPieces * kThreads * 16;  // as slots
 
   int thread;
 
@@ -78,8 +77,7 @@ struct TileShare {
   }
 };
 
-// Copies tile after tile: into panels that tensor cores read, or into slots that only the thread
-// itself does. What does not exist becomes zero and is not read.
+// Copies tile after tile into panels. What does not exist becomes zero and is not read.
 template <int kDim, int kThreads>
 struct TileCopier {
   using Share = TileShare<kDim, kThreads>;
@@ -91,20 +89,13 @@ struct TileCopier {
       : share{team.thread},
         rows(from, task, team.index * kRowTokens + share.row(), 8 * share.unit()) {}
 
-  __device__ __forceinline__ void copy_to_panels(uint32_t tile, int step) {
-    copy(tile + share.place(), Share::kPieceBytes, step);
-  }
-  __device__ __forceinline__ void copy_to_slots(uint32_t slots, int step) {
-    copy(slots + 16 * share.thread, 16 * kThreads, step);
-  }
-
- private:
-  __device__ __forceinline__ void copy(uint32_t first, int piece_bytes, int step) {
+  __device__ __forceinline__ void copy(uint32_t tile, int step) {
     static_assert(Share::kWorkers <= kThreads);
+    const uint32_t first = tile + share.place();
 #pragma unroll
     for (int piece = 0; piece < Share::kPieces && share.works(); ++piece) {
       const int row = piece * Share::kRowsAtOnce;
-      copy_async(first + piece * piece_bytes, rows.at(row), rows.exists(row));
+      copy_async(first + piece * Share::kPieceBytes, rows.at(row), rows.exists(row));
     }
     rows.go_on(step);
   }

@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kTeams* kGroupThreads, 4 / kTeams)
     turning = near_turning<Kind>(call.k_turning, call.k_frequencies,
                                  near_tokens(keys, keys.sequence.k_width), memory + Block::kTurns);
     __syncthreads();
-    wait_for_previous();
+    wait_for_turns(turning);
     let_next_begin();
     pass.run(turning, keys, at + Block::kOnes, sums + team.index * (Sum::kTileBytes / 4));
   }
