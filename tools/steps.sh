@@ -70,3 +70,15 @@ build() {
     return 1
   fi
 }
+
+# Some virtual machines announce AMX and do not have it: a product of bfloat16 matrices, torch's own
+# too, ends with an illegal instruction. There oneDNN is told to do without.
+avoid_broken_amx() {
+  [ -z "${ONEDNN_MAX_CPU_ISA:-}" ] && grep -qw amx_bf16 /proc/cpuinfo 2>/dev/null || return 0
+  local status=0 illegal=132
+  { .venv/bin/python -c 'import torch; a = torch.ones(64, 64).bfloat16(); a @ a'; } \
+    >/dev/null 2>&1 || status=$?
+  [ "$status" -eq "$illegal" ] || return 0
+  export ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16
+  say "AMX is announced here but does not work: ONEDNN_MAX_CPU_ISA=$ONEDNN_MAX_CPU_ISA"
+}
