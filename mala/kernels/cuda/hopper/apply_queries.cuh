@@ -134,6 +134,21 @@ struct ApplyPass {
   }
 };
 
+// All tiles, with a state whose floats lie at place(i): S_c and the vectors are filled first.
+template <int kDim, class Kind, class Place>
+__device__ __forceinline__ void apply_state(ApplyPass<kDim, Kind>& pass, const Call<BFloat16>& call,
+                                            const Turning& turning, const Task& task,
+                                            const float* state, Place place,
+                                            const QueryVectors<kDim>& head,
+                                            const FineMatrix<kDim>& matrix) {
+  const HeadScales scales = head_scales(call, task.sequence.k_count);
+  fill_vectors(call, state, scales, head);
+  fill_centred(matrix, state, head, place);
+  show_to_tensor_cores();
+  __syncthreads();
+  pass.run(call, turning, task, scales.c, head, matrix);
+}
+
 // S_c, vectors, and slots of queries.
 template <int kDim, int kTeams, class Kind>
 struct ApplyBlock {
@@ -167,15 +182,10 @@ __global__ void __launch_bounds__(kTeams* kGroupThreads, 1)
                          near_tokens(task, task.sequence.q_width), memory + Block::kTurns);
   wait_for_turns(turning);
   let_next_begin();
-  const HeadScales scales = head_scales(call, task.sequence.k_count);
   const float* state = call.state + task.unit * call.layout.size();
-  const QueryVectors<kDim> head(memory + Block::kVectors);
-  const FineMatrix<kDim> matrix{shared_address(memory)};
-  fill_vectors(call, state, scales, head);
-  fill_centred(matrix, state, head, [](int i) { return i; });
-  show_to_tensor_cores();
-  __syncthreads();
-  pass.run(call, turning, task, scales.c, head, matrix);
+  apply_state(
+      pass, call, turning, task, state, [](int i) { return i; },
+      QueryVectors<kDim>(memory + Block::kVectors), FineMatrix<kDim>{shared_address(memory)});
 #else
   __trap();  // never launched there
 #endif

@@ -71,15 +71,11 @@ __global__ void __launch_bounds__(kTeams* kGroupThreads, 4 / kTeams)
   if (!call.turn_alike) {
     turning = near_turning<Kind>(call.q_turning, call.q_frequencies,
                                  near_tokens(task, task.sequence.q_width), memory + Block::kTurns);
+    wait_for_turns(turning);
   }
-  const HeadScales scales = head_scales(call, task.sequence.k_count);
-  const QueryVectors<kDim> head(memory + Block::kVectors);
-  const FineMatrix<kDim> matrix{at + Block::kMatrix};
-  fill_vectors(call, total, scales, head);
-  fill_centred(matrix, total, head, [](int i) { return swapped<kDim>(i); });
-  show_to_tensor_cores();
-  __syncthreads();
-  pass.run(call, turning, task, scales.c, head, matrix);
+  apply_state(
+      pass, call, turning, task, total, [](int i) { return swapped<kDim>(i); },
+      QueryVectors<kDim>(memory + Block::kVectors), FineMatrix<kDim>{at + Block::kMatrix});
 #else
   __trap();  // never launched there
 #endif
