@@ -38,8 +38,8 @@ class CausalCall {
     if (!after.sums.empty()) call_.state_after = after.sums.data();
     if (!after.counts.empty()) call_.counts_after = after.counts.data();
     plan_.launch_tables(on_);
-    find_prefixes(call_.state_after != nullptr);
-    launch_causal_forward(on_, call_, plan_.padded, plan_.query_grid());
+    const Call<T> call = find_prefixes(call_.state_after != nullptr);
+    launch_causal_forward(on_, call, plan_.padded, plan_.query_grid());
   }
 
   void backward(const CausalOutputGradients<T>& from, const CausalInputGradients<T>& to) {
@@ -59,8 +59,9 @@ class CausalCall {
  private:
   bool is_split() const { return plan_.most_query_parts > 1; }
 
-  // A single part needs no sums of its own, unless the state after it is wanted.
-  void find_prefixes(bool wants_state) {
+  // A single part needs no sums of its own, unless the state after it is wanted: then the call
+  // that is left has none.
+  Call<T> find_prefixes(bool wants_state) {
     Call<T> call = call_;
     if (is_split() || wants_state) {
       PassGrid keys = plan_.key_grid();
@@ -70,6 +71,7 @@ class CausalCall {
       call.parts = nullptr;
     }
     launch_scan_keys(on_, call);
+    return call;
   }
   void find_suffixes() {
     Call<T> call = call_;

@@ -287,25 +287,30 @@ struct CausalWeights {
   float c, r, gain, gain_slope, shift_slope, inverse;  // of the count of keys
 };
 
-// `s` and `r` still without c.
+// `s` and `r` still without c; `inverse` is that of the count of keys.
 template <typename T>
-__device__ __forceinline__ CausalWeights causal_weights(const Call<T>& call, const Task& task,
-                                                        int64_t token, float s, float r) {
-  const int64_t seen = task.sequence.earlier + min(token + 1, task.sequence.k_count);
-  const double inverse = 1.0 / static_cast<double>(seen);
-  const float c = static_cast<float>(call.scale * (call.key_mean ? inverse : 1.0));
+__device__ __forceinline__ CausalWeights causal_weights(const Call<T>& call, float c, float inverse,
+                                                        float s, float r) {
   const float rotated = c * r, magnitude = call.rotated_magnitude() ? rotated : c * s;
   const RuleTerms<float> terms = rule_terms(call.rule, magnitude, call.eps);
   const float mean = call.centred() ? fmaf(-terms.gain, rotated, 1.0f) : -terms.shift;
   return {.product = c * terms.gain,
-          .mean = mean * static_cast<float>(inverse),
+          .mean = mean * inverse,
           .base = call.centred() ? 1.0f : fmaf(terms.gain, rotated, -terms.shift),
           .c = c,
           .r = rotated,
           .gain = terms.gain,
           .gain_slope = terms.gain_slope,
           .shift_slope = terms.shift_slope,
-          .inverse = static_cast<float>(inverse)};
+          .inverse = inverse};
+}
+template <typename T>
+__device__ __forceinline__ CausalWeights causal_weights(const Call<T>& call, const Task& task,
+                                                        int64_t token, float s, float r) {
+  const int64_t seen = task.sequence.earlier + min(token + 1, task.sequence.k_count);
+  const double inverse = 1.0 / static_cast<double>(seen);
+  const auto c = static_cast<float>(call.scale * (call.key_mean ? inverse : 1.0));
+  return causal_weights(call, c, static_cast<float>(inverse), s, r);
 }
 
 // Leaves a row's scores with tokens up to its own; their sum, of this lane's.

@@ -3,6 +3,7 @@
 
 #include "mala/kernels/cuda/causal_forward.cuh"
 #include "mala/kernels/cuda/causal_key_gradients.cuh"
+#include "mala/kernels/cuda/hopper/causal_forward.cuh"
 #include "mala/kernels/cuda/launch.cuh"
 #include "mala/kernels/cuda/launch_causal.h"
 
@@ -30,8 +31,27 @@ bool tail_has_vectors(const Call<T>& call) {
          (call.vectors.gate || !call.inputs.gate.data);
 }
 
+// By warpgroups, which a plan says.
+inline void launch_hopper_causal_forward(Launcher& on, const Call<BFloat16>& call,
+                                         const PassGrid& grid) {
+  auto run = [&](auto kind) {
+    const LaunchSize size{
+        dim3(static_cast<unsigned>(divide_up(grid.heads * grid.parts, hopper::kSweepTeams))),
+        hopper::kSweepTeams * hopper::kGroupThreads, hopper::SweepBlock<decltype(kind)>::kBytes};
+    launch<hopper::causal_forward_kernel<decltype(kind)>>(
+        on, size, call, static_cast<unsigned>(grid.heads), static_cast<unsigned>(grid.parts));
+  };
+  const bool turns = call.q_turning.turns, tail = call.inputs.local.data || call.inputs.gate.data;
+  if (turns && tail) return run(Kind<Turned::kLine, true, true>{});
+  if (turns) return run(Kind<Turned::kLine, false, true>{});
+  run(Kind<Turned::kNot, true, true>{});
+}
+
 template <typename T>
 void launch_causal_forward(Launcher& on, const Call<T>& call, int padded, const PassGrid& grid) {
+  if constexpr (kOnHopper<T, 64>) {
+    if (grid.cluster > 0) return launch_hopper_causal_forward(on, call, grid);
+  }
   const Vectors& has = call.vectors;
   const bool usual = is_usual(call.feature, {has.q, has.k, has.v, has.out, tail_has_vectors(call)});
   with_sweep(call, padded, usual, [&](auto dim, auto kind) {

@@ -53,4 +53,19 @@ int64_t hopper_part_tokens(const HopperSide& side, int64_t parts) {
   return divide_up(side.tiles, parts) * kHopperTile;
 }
 
+int64_t sweep_part_tokens(int64_t heads, int64_t tiles, int64_t at_once) {
+  constexpr int64_t kBesides = 3, kMostTiles = kMostPartTokens / kHopperTile;
+  int64_t best = 1, best_cost = 0;  // tiles of a part
+  for (int64_t part = std::min(tiles, std::max(kMostTiles, divide_up(tiles, kMostParts))); part > 0;
+       --part) {
+    const int64_t parts = divide_up(tiles, part);
+    if (parts > kMostParts) break;
+    const int64_t cost = divide_up(heads * parts, at_once) * (part + kBesides);
+    if (best_cost > 0 && cost >= best_cost) continue;
+    best = part;
+    best_cost = cost;
+  }
+  return best * kHopperTile;
+}
+
 }  // namespace mala::gpu

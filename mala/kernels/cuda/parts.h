@@ -32,4 +32,7 @@ struct HopperParts {
 HopperParts hopper_parts(const HopperSide& side, const DeviceFacts& device, int blocks_at_once);
 int64_t hopper_part_tokens(const HopperSide& side, int64_t parts);
 
+// Tokens of the parts that causal sweeps have, each by a team, where so many run at once.
+int64_t sweep_part_tokens(int64_t heads, int64_t tiles, int64_t at_once);
+
 }  // namespace mala::gpu

@@ -111,7 +111,7 @@ Plan<T>::Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options,
     place_turns(options.k_rope, call.k_turning, keys_, arena);
   }
   if (form.causal) {
-    choose_sweep_tokens(device);
+    if (!choose_hopper_sweeps(direction, device)) choose_sweep_tokens(device);
     if (device.has_wgmma && is_usual()) key_cluster = key_teams = 1;  // of sums of parts
   } else {
     choose_part_tokens(direction, device);
@@ -262,6 +262,25 @@ void Plan<T>::choose_sweep_tokens(const DeviceFacts& device) {
   const int64_t least = std::max<int64_t>(kLeast, divide_up(queries_.longest, kMostParts));
   const int64_t tokens = runs ? std::clamp(wanted, least, std::max(kMost, least)) : kTileTokens;
   call.q_part_tokens = call.k_part_tokens = divide_up(tokens, kTileTokens) * kTileTokens;
+}
+
+// Sweeps by warpgroups, where there are such: heads of 64 that turn along a line, or not.
+template <typename T>
+bool Plan<T>::choose_hopper_sweeps(Direction direction, const DeviceFacts& device) {
+  constexpr int64_t kMostPositions = (int64_t{1} << 31) - 1;  // that they count
+  const Turned how = how_turned(call);
+  if (direction != Direction::kForward || !device.has_wgmma || !is_usual() || padded != 64 ||
+      (how != Turned::kNot && how != Turned::kLine) || !call.turn_alike ||
+      queries_.last + call.q_turning.offset >= kMostPositions) {
+    return false;
+  }
+  const int64_t longest = std::max<int64_t>(1, queries_.longest);
+  const int64_t heads = std::max<int64_t>(1, queries_.total * call.heads / longest);
+  call.q_part_tokens = call.k_part_tokens =
+      sweep_part_tokens(heads, divide_up(longest, kHopperTile),
+                        int64_t{kSweepTeamsOnHopper} * device.multiprocessors);
+  query_cluster = 1;
+  return true;
 }
 
 template <typename T>

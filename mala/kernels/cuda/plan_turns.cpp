@@ -92,7 +92,10 @@ void Plan<T>::place_turns(const Rope& rope, Turning& turning, const Side& side, 
         rows, " tokens of ", turning.axis_pairs,
         " pairs has more entries than a GPU kernel counts, ", kMostEntries,
         "; use rope line or grid, or split the tokens");
-  if (turning.by_table || rows + columns <= (is_grid ? kMostGridRows : kMostLineRows)) {
+  // Sweeps turn tokens by their places in a tile, and need the first positions.
+  const bool of_sweeps = is_causal_ && !is_grid;
+  if (turning.by_table ||
+      (!of_sweeps && rows + columns <= (is_grid ? kMostGridRows : kMostLineRows))) {
     turning.first_row = first_row;
     turning.rests = place_table(rope, turning, {first_row, 1, rows, columns}, arena);
     turning.columns = static_cast<int>(rows - 1) * turning.axis_pairs;

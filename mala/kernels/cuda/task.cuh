@@ -82,21 +82,27 @@ __device__ __forceinline__ Task key_task(const Call<T>& call) {
           .slot = sequence.k_parts_before * call.kv_heads + head * sequence.k_parts + blockIdx.y};
 }
 
+// Likewise, or of another head of all and another part.
 template <typename T>
-__device__ __forceinline__ Task query_task(const Call<T>& call) {
+__device__ __forceinline__ Task query_task(const Call<T>& call, unsigned head_of_all,
+                                           int64_t part) {
   const unsigned heads = static_cast<unsigned>(call.heads);
   const unsigned group = static_cast<unsigned>(call.group);
-  const int64_t index = blockIdx.x / heads;
-  const unsigned head = blockIdx.x % heads;
+  const int64_t index = head_of_all / heads;
+  const unsigned head = head_of_all % heads;
   const Sequence sequence = call.sequence(index);
-  const int64_t first = min(blockIdx.y * call.q_part_tokens, sequence.q_count);
+  const int64_t first = min(part * call.q_part_tokens, sequence.q_count);
   return {.sequence = sequence,
           .head = head,
           .kv_head = head / group,
           .unit = index * call.kv_heads + head / group,
           .first = first,
           .end = min(first + call.q_part_tokens, sequence.q_count),
-          .slot = sequence.q_parts_before * call.heads + head * sequence.q_parts + blockIdx.y};
+          .slot = sequence.q_parts_before * call.heads + head * sequence.q_parts + part};
+}
+template <typename T>
+__device__ __forceinline__ Task query_task(const Call<T>& call) {
+  return query_task(call, blockIdx.x, blockIdx.y);
 }
 
 template <class Kind, typename T>

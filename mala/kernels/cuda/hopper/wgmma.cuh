@@ -1,5 +1,5 @@
 // Hopper's matrix products of a warpgroup (four warps): the right side from shared memory, the left
-// from there in bfloat16 or from registers in TF32, sums in float32 registers.
+// from there or from registers, in bfloat16 or, from registers, in TF32; sums in float32 registers.
 //
 // Matrices in shared memory are made of panels: rows of 128 bytes whose units of 16 bytes change
 // places from row to row. In bfloat16 rows are the dimension that a product sums over, so that
@@ -57,14 +57,23 @@ __device__ __forceinline__ void begin_products() {
 __device__ __forceinline__ void commit_products() {
   MALA_WGMMA("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
+// For all but the last kPending groups of them.
+template <int kPending = 0>
 __device__ __forceinline__ void wait_products() {
-  MALA_WGMMA("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  MALA_WGMMA("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
 // A 16 x 8 piece of a left side for each warp, in float32, of which the upper 19 bits count: rows g
 // and g + 8, columns t and t + 4.
 struct LeftFragment {
   float at[4];  // (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4)
+};
+
+// A 16 x 16 piece of a left side for each warp, in bfloat16: of rows g and g + 8 the columns 2 t
+// and
+// + 1, then those 8 further on.
+struct LeftTwos {
+  uint32_t at[4];
 };
 
 // 64 rows by kCols columns of a result. Lane (g, t) of warp w has of rows 16 w + g and + 8 the
@@ -81,9 +90,10 @@ struct Accumulator {
   }
 };
 
-// How the left side lies in shared memory: its rows are what is summed over, as in the right side,
-// or they are rows of the result.
+// How a side lies in shared memory: its rows are what is summed over, or they are rows, on the
+// right columns, of the result.
 enum class LeftRows { kSummed, kKept };
+enum class RightRows { kSummed, kKept };
 
 #define MALA_C4(i) "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3])
 #define MALA_C16(i) MALA_C4(i), MALA_C4(i + 4), MALA_C4(i + 8), MALA_C4(i + 12)
@@ -151,6 +161,19 @@ __device__ __forceinline__ void multiply(float* c, const LeftFragment& left, uin
                : MALA_C16(0), MALA_C16(16), MALA_C16(32), MALA_C16(48)
                : MALA_FRAGMENT);
   }
+}
+
+// c += left * right in bfloat16, the left side from registers.
+template <int kCols, RightRows kRight>
+__device__ __forceinline__ void multiply(float* c, const LeftTwos& left, uint64_t right,
+                                         bool adds = true) {
+  constexpr int right_rows_are_summed = kRight == RightRows::kSummed;
+  static_assert(kCols == 64);
+  MALA_WGMMA(MALA_IF("37") "64" MALA_BF16 "{" MALA_R16_0 "," MALA_R16_1
+                           "}, {%32,%33,%34,%35}, %36, p, 1, 1, %38;}"
+             : MALA_C16(0), MALA_C16(16)
+             : "r"(left.at[0]), "r"(left.at[1]), "r"(left.at[2]), "r"(left.at[3]), "l"(right),
+               "r"(static_cast<int>(adds)), "n"(right_rows_are_summed));
 }
 
 #undef MALA_FRAGMENT
