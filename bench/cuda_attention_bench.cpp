@@ -1,8 +1,9 @@
 // How long the operator takes on the GPU, beside a copy that moves as many bytes.
 //
-//   cuda_attention_bench [--no-rope] [--dtype float32|float16|bfloat16] [shape ...]
+//   cuda_attention_bench [--causal] [--no-rope] [--dtype float32|float16|bfloat16] [shape ...]
 //
-// A shape is B,H,N,D; without one, those of the project.
+// A shape is B,H,N,D; without one, those of the project. RoPE is in a grid, or along a line in the
+// causal form.
 //
 // Each result is compared with the definition before it is timed. Times are those of the device:
 // a graph of many calls, replayed, the median of several replays.
@@ -19,9 +20,11 @@
 #include <vector>
 
 #include "mala/kernels/cuda/attention.h"
+#include "mala/kernels/cuda/causal.h"
 #include "mala/kernels/cuda/check.h"
 #include "mala/kernels/cuda/devices.h"
 #include "mala/kernels/reference/attention.h"
+#include "mala/kernels/reference/causal.h"
 
 namespace mala {
 namespace {
@@ -34,6 +37,11 @@ struct Shape {
 constexpr Shape kShapes[] = {{64, 1, 3136, 64},  {64, 1, 3136, 96}, {4, 16, 16384, 64},
                              {4, 8, 16384, 128}, {256, 6, 256, 64}, {64, 2, 784, 64},
                              {1, 1, 65536, 64},  {1, 2, 16384, 64}};
+constexpr Shape kCausalShapes[] = {{4, 16, 8192, 64}, {4, 8, 8192, 128}};
+
+struct Form {
+  bool causal = false, rope = true;
+};
 
 struct DeviceMemory {
   explicit DeviceMemory(int64_t bytes) : size(static_cast<size_t>(bytes)) {
@@ -87,9 +95,9 @@ class RandomTensor {
 
 template <typename T>
 struct Problem {
-  Problem(const Shape& s, bool with_rope)
+  Problem(const Shape& s, const Form& with)
       : shape(s),
-        rope(with_rope),
+        form(with),
         q(s, 1),
         k(s, 2),
         v(s, 3),
@@ -99,14 +107,19 @@ struct Problem {
         dk(s, 7),
         dv(s, 8),
         state(4 * attention_state_size(s.batch, s.heads, s.dim, s.dim)),
-        scratch(0 + gpu::attention_scratch_bytes<T>(inputs(), options())) {}
+        scratch(scratch_bytes()) {}
 
   AttentionInputs<T> inputs() const { return {q.view(), k.view(), v.view(), {}, {}}; }
   AttentionOptions options() const {
     AttentionOptions with;
     const int64_t width = std::max<int64_t>(1, std::lround(std::sqrt(shape.tokens)));
-    if (rope) with.q_rope = with.k_rope = Rope::grid(width);
+    if (form.rope) with.q_rope = with.k_rope = form.causal ? Rope::line() : Rope::grid(width);
     return with;
+  }
+  int64_t scratch_bytes() const {
+    if (!form.causal) return gpu::attention_scratch_bytes<T>(inputs(), options());
+    return std::max(gpu::causal_forward_scratch_bytes<T>({inputs()}, options()),
+                    gpu::causal_backward_scratch_bytes<T>({inputs()}, options()));
   }
   std::span<float> state_span() const {
     return {reinterpret_cast<float*>(state.data), state.size / 4};
@@ -114,16 +127,24 @@ struct Problem {
   std::span<std::byte> scratch_span() const { return {scratch.data, scratch.size}; }
 
   void forward(cudaStream_t stream) const {
+    if (form.causal) {
+      return gpu::causal_forward<T>({inputs()}, options(), out.view(), {}, scratch_span(), stream);
+    }
     gpu::attention_forward<T>(inputs(), options(), out.view(), state_span(), scratch_span(),
                               stream);
   }
   void backward(cudaStream_t stream) const {
-    gpu::attention_backward<T>(inputs(), options(), g.view(), state_span(),
-                               {dq.view(), dk.view(), dv.view(), {}, {}}, scratch_span(), stream);
+    const AttentionGradients<T> gradients{dq.view(), dk.view(), dv.view(), {}, {}};
+    if (form.causal) {
+      return gpu::causal_backward<T>({inputs()}, options(), {g.view()}, {gradients}, scratch_span(),
+                                     stream);
+    }
+    gpu::attention_backward<T>(inputs(), options(), g.view(), state_span(), gradients,
+                               scratch_span(), stream);
   }
 
   Shape shape;
-  bool rope;
+  Form form;
   RandomTensor<T> q, k, v, g, out, dq, dk, dv;
   DeviceMemory state, scratch;
 };
@@ -149,9 +170,14 @@ double error_of(const Problem<T>& problem) {
   std::vector<double> q = problem.q.head(head), k = problem.k.head(head), v = problem.v.head(head),
                       g = problem.g.head(head), out = q, dq = q, dk = q, dv = q;
   const AttentionInputs<double> inputs{view(q), view(k), view(v), {}, {}};
-  reference::attention_forward(inputs, problem.options(), view(out));
-  reference::attention_backward(inputs, problem.options(), view(g),
-                                {view(dq), view(dk), view(dv), {}, {}});
+  const AttentionGradients<double> gradients{view(dq), view(dk), view(dv), {}, {}};
+  if (problem.form.causal) {
+    reference::causal_forward({inputs}, problem.options(), view(out), {});
+    reference::causal_backward({inputs}, problem.options(), {view(g)}, {gradients});
+  } else {
+    reference::attention_forward(inputs, problem.options(), view(out));
+    reference::attention_backward(inputs, problem.options(), view(g), gradients);
+  }
   return std::max(
       {relative_error(problem.out.head(head), out), relative_error(problem.dq.head(head), dq),
        relative_error(problem.dk.head(head), dk), relative_error(problem.dv.head(head), dv)});
@@ -201,8 +227,8 @@ double time_of_copy(int64_t tensor_bytes, int traversals) {
 }
 
 template <typename T>
-void report(const Shape& shape, bool with_rope) {
-  const Problem<T> problem(shape, with_rope);
+void report(const Shape& shape, const Form& form) {
+  const Problem<T> problem(shape, form);
   const double error = error_of(problem);
   std::printf("%lld,%lld,%lld,%lld: error %.1e", static_cast<long long>(shape.batch),
               static_cast<long long>(shape.heads), static_cast<long long>(shape.tokens),
@@ -219,7 +245,9 @@ void report(const Shape& shape, bool with_rope) {
     problem.backward(s);
   });
   const int64_t bytes = shape.elements() * static_cast<int64_t>(sizeof(T));
-  const double limit = time_of_copy(bytes, 4), both_limit = time_of_copy(bytes, 11);
+  // A copy of very many bytes may be slower than its parts.
+  const double limit = time_of_copy(bytes, 4);
+  const double both_limit = std::min(time_of_copy(bytes, 11), limit * 11 / 4);
   std::printf(
       "  forward %.4f ms, %.2f of the limit %.4f;  backward %.4f;  both %.4f ms, %.2f of %.4f\n",
       forward, forward / limit, limit, backward, both, both / both_limit, both_limit);
@@ -242,28 +270,37 @@ int main(int argc, char** argv) try {
     return 1;
   }
   std::vector<mala::Shape> shapes;
-  bool with_rope = true;
+  mala::Form form;
   std::string dtype = "bfloat16";
   for (int i = 1; i < argc; ++i) {
     const std::string text = argv[i];
     if (text == "--no-rope") {
-      with_rope = false;
+      form.rope = false;
+    } else if (text == "--causal") {
+      form.causal = true;
     } else if (text == "--dtype" && i + 1 < argc) {
       dtype = argv[++i];
     } else {
       shapes.push_back(mala::parse(argv[i]));
     }
   }
-  if (shapes.empty()) shapes.assign(std::begin(mala::kShapes), std::end(mala::kShapes));
+  if (shapes.empty() && form.causal) {
+    shapes.assign(std::begin(mala::kCausalShapes), std::end(mala::kCausalShapes));
+  } else if (shapes.empty()) {
+    shapes.assign(std::begin(mala::kShapes), std::end(mala::kShapes));
+  }
   const auto report = dtype == "bfloat16"  ? mala::report<mala::BFloat16>
                       : dtype == "float16" ? mala::report<mala::Float16>
                       : dtype == "float32" ? mala::report<float>
                                            : nullptr;
   mala::check(report, "cuda_attention_bench", "unknown --dtype '", dtype,
               "'; bfloat16, float16 and float32 work");
-  std::printf("%s, %s, mala, %s\n", mala::gpu::devices().front().name.c_str(), dtype.c_str(),
-              with_rope ? "RoPE in a grid" : "without RoPE");
-  for (const mala::Shape& shape : shapes) report(shape, with_rope);
+  std::printf("%s, %s, mala%s, %s\n", mala::gpu::devices().front().name.c_str(), dtype.c_str(),
+              form.causal ? ", causal" : "",
+              !form.rope    ? "without RoPE"
+              : form.causal ? "RoPE along a line"
+                            : "RoPE in a grid");
+  for (const mala::Shape& shape : shapes) report(shape, form);
 } catch (const std::exception& e) {
   std::fprintf(stderr, "%s\n", e.what());
   return 1;

@@ -33,6 +33,7 @@ if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
   set(MALA_CUDA_PLAIN "-gencode=arch=compute_80,code=[sm_80,sm_90,sm_100,sm_120,compute_80]")
   set(MALA_CUDA_HOPPER "-gencode=arch=compute_80,code=[sm_80,sm_100,sm_120,compute_80]"
     "-gencode=arch=compute_90a,code=sm_90a")
+  set(MALA_CUDA_HOPPER_ALONE "-gencode=arch=compute_90a,code=sm_90a")
 endif()
 set(MALA_CUDA_FOR_HOPPER OFF)  # what plain 90 does not have
 if(MALA_CUDA_HOPPER OR CMAKE_CUDA_ARCHITECTURES MATCHES "90a")

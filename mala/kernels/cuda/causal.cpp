@@ -48,11 +48,11 @@ class CausalCall {
     if (!to.before.empty()) call_.state_gradient_before = to.before.data();
     plan_.launch_tables(on_);
     if (!call_.inputs.lengths.key_counts.empty()) launch_clear_uncounted(on_, call_);
-    find_prefixes(false);
+    const Call<T> call = find_prefixes(false);
     if (call_.inputs.gate.data) find_gate_gradient();
-    launch_causal_query_gradients(on_, call_, plan_.padded, plan_.query_grid());
+    launch_causal_query_gradients(on_, call, plan_.padded, plan_.query_grid());
     find_suffixes();
-    const PassGrid grid{plan_.units(), plan_.most_query_parts, 1};
+    const PassGrid grid{plan_.units(), plan_.most_query_parts, 1, plan_.query_cluster};
     launch_causal_key_gradients(on_, call_, plan_.padded, grid);
   }
 
@@ -66,7 +66,7 @@ class CausalCall {
     if (is_split() || wants_state) {
       PassGrid keys = plan_.key_grid();
       keys.chunks = chunks(plan_);
-      launch_sum_keys(on_, call, plan_.padded, keys);
+      launch_causal_sum_keys(on_, call, plan_.padded, keys, plan_.query_grid());
     } else {
       call.parts = nullptr;
     }

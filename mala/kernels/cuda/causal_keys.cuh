@@ -313,6 +313,24 @@ __device__ __forceinline__ CausalWeights causal_weights(const Call<T>& call, con
   return causal_weights(call, c, static_cast<float>(inverse), s, r);
 }
 
+// With which weights the sums of rotated and of plain keys enter a query's gradient.
+struct CausalSlopes {
+  float rotated, plain;
+};
+// `met` is R phi(q) . S g, and the others are g times the values' sum and their centre.
+template <typename T>
+__device__ __forceinline__ CausalSlopes causal_slopes(const Call<T>& call, const CausalWeights& w,
+                                                      float met, float by_values, float by_centre) {
+  const float by_product = w.c * met, by_mean = w.inverse * by_values;
+  const float slope = call.centred() ? w.gain_slope * (by_product - w.r * by_mean)
+                                     : fmaf(w.gain_slope, fmaf(w.r, by_centre, by_product),
+                                            -w.shift_slope * (by_mean + by_centre));
+  const bool late = call.rotated_magnitude();
+  const float rotated =
+      (call.centred() ? -w.gain * by_mean : w.gain * by_centre) + (late ? slope : 0.0f);
+  return {w.c * rotated, late ? 0.0f : w.c * slope};
+}
+
 // Leaves a row's scores with tokens up to its own; their sum, of this lane's.
 template <typename T>
 __device__ __forceinline__ float mask_scores(Scores<T>& scores, int row, int half, int end) {

@@ -185,18 +185,12 @@ struct CausalQueryRows {
     });
     const CausalWeights w = causal_weights(call, task, row.token, row_sum(dots.magnitude.s),
                                            row_sum(dots.magnitude.r + in_tile));
-    const float by_product = w.c * row_sum(dots.by_product + products_in_tile);
-    const float by_mean = w.inverse * row_sum(dots.by_values + values_in_tile);
-    const float by_centre = row_sum(dots.by_centre);
-    const float slope = call.centred() ? w.gain_slope * (by_product - w.r * by_mean)
-                                       : fmaf(w.gain_slope, fmaf(w.r, by_centre, by_product),
-                                              -w.shift_slope * (by_mean + by_centre));
-    const bool late = call.rotated_magnitude();
-    const float rotated_slope =
-        (call.centred() ? -w.gain * by_mean : w.gain * by_centre) + (late ? slope : 0.0f);
+    const CausalSlopes slopes =
+        causal_slopes(call, w, row_sum(dots.by_product + products_in_tile),
+                      row_sum(dots.by_values + values_in_tile), row_sum(dots.by_centre));
     product = w.product;
-    rotated = w.c * rotated_slope;
-    plain = late ? 0.0f : w.c * slope;
+    rotated = slopes.rotated;
+    plain = slopes.plain;
     weigh_scores(by_gradient, row.row, half, end, product, rotated);
     const SweepLane lane;
     if (row.exists && lane.t == 0 && lane.column_warp == 0) {

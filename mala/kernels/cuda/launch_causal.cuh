@@ -3,7 +3,6 @@
 
 #include "mala/kernels/cuda/causal_forward.cuh"
 #include "mala/kernels/cuda/causal_key_gradients.cuh"
-#include "mala/kernels/cuda/hopper/causal_forward.cuh"
 #include "mala/kernels/cuda/launch.cuh"
 #include "mala/kernels/cuda/launch_causal.h"
 
@@ -31,26 +30,22 @@ bool tail_has_vectors(const Call<T>& call) {
          (call.vectors.gate || !call.inputs.gate.data);
 }
 
-// By warpgroups, which a plan says.
-inline void launch_hopper_causal_forward(Launcher& on, const Call<BFloat16>& call,
-                                         const PassGrid& grid) {
-  auto run = [&](auto kind) {
-    const LaunchSize size{
-        dim3(static_cast<unsigned>(divide_up(grid.heads * grid.parts, hopper::kSweepTeams))),
-        hopper::kSweepTeams * hopper::kGroupThreads, hopper::SweepBlock<decltype(kind)>::kBytes};
-    launch<hopper::causal_forward_kernel<decltype(kind)>>(
-        on, size, call, static_cast<unsigned>(grid.heads), static_cast<unsigned>(grid.parts));
-  };
-  const bool turns = call.q_turning.turns, tail = call.inputs.local.data || call.inputs.gate.data;
-  if (turns && tail) return run(Kind<Turned::kLine, true, true>{});
-  if (turns) return run(Kind<Turned::kLine, false, true>{});
-  run(Kind<Turned::kNot, true, true>{});
+// Of usual calls that do not turn, the bidirectional form's kernel does as well.
+template <typename T>
+void launch_causal_sum_keys(Launcher& on, const Call<T>& call, int padded, const PassGrid& keys,
+                            const PassGrid& queries) {
+  if constexpr (kOnHopper<T, 64>) {
+    if (queries.cluster > 0 && call.q_turning.turns) {
+      return hopper::launch_causal_sum_keys(on, call, keys);
+    }
+  }
+  launch_sum_keys(on, call, padded, keys);
 }
 
 template <typename T>
 void launch_causal_forward(Launcher& on, const Call<T>& call, int padded, const PassGrid& grid) {
   if constexpr (kOnHopper<T, 64>) {
-    if (grid.cluster > 0) return launch_hopper_causal_forward(on, call, grid);
+    if (grid.cluster > 0) return hopper::launch_causal_forward(on, call, grid);
   }
   const Vectors& has = call.vectors;
   const bool usual = is_usual(call.feature, {has.q, has.k, has.v, has.out, tail_has_vectors(call)});
@@ -71,6 +66,9 @@ bool backward_is_usual(const Call<T>& call) {
 template <typename T>
 void launch_causal_query_gradients(Launcher& on, const Call<T>& call, int padded,
                                    const PassGrid& grid) {
+  if constexpr (kOnHopper<T, 64>) {
+    if (grid.cluster > 0) return hopper::launch_causal_query_gradients(on, call, grid);
+  }
   with_sweep(call, padded, backward_is_usual(call), [&](auto dim, auto kind) {
     launch<causal_query_gradients_kernel<T, dim(), decltype(kind)>>(
         on, {dim3_of(grid), SweepShape<dim()>::kThreads, SweepMemory<T, dim()>::kBytes}, call);
@@ -80,6 +78,9 @@ void launch_causal_query_gradients(Launcher& on, const Call<T>& call, int padded
 template <typename T>
 void launch_causal_sum_queries(Launcher& on, const Call<T>& call, int padded,
                                const PassGrid& grid) {
+  if constexpr (kOnHopper<T, 64>) {
+    if (grid.cluster > 0) return hopper::launch_causal_sum_queries(on, call, grid);
+  }
   with_sweep(call, padded, backward_is_usual(call), [&](auto dim, auto kind) {
     launch<causal_sum_queries_kernel<T, dim(), decltype(kind)>>(
         on, {dim3_of(grid), SweepShape<dim()>::kThreads, SweepMemory<T, dim()>::kBytes}, call);
@@ -89,6 +90,9 @@ void launch_causal_sum_queries(Launcher& on, const Call<T>& call, int padded,
 template <typename T>
 void launch_causal_key_gradients(Launcher& on, const Call<T>& call, int padded,
                                  const PassGrid& grid) {
+  if constexpr (kOnHopper<T, 64>) {
+    if (grid.cluster > 0) return hopper::launch_causal_key_gradients(on, call, grid);
+  }
   with_sweep(call, padded, backward_is_usual(call), [&](auto dim, auto kind) {
     launch<causal_key_gradients_kernel<T, dim(), decltype(kind)>>(
         on, {dim3_of(grid), SweepShape<dim()>::kThreads, SweepMemory<T, dim()>::kBytes}, call);

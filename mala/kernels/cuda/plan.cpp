@@ -264,21 +264,24 @@ void Plan<T>::choose_sweep_tokens(const DeviceFacts& device) {
   call.q_part_tokens = call.k_part_tokens = divide_up(tokens, kTileTokens) * kTileTokens;
 }
 
-// Sweeps by warpgroups, where there are such: heads of 64 that turn along a line, or not.
+// Sweeps by warpgroups, where there are such: heads of 64 that turn along a line, or not at all in
+// the forward; in the backward without a tail, and with a head of keys for each of queries.
 template <typename T>
 bool Plan<T>::choose_hopper_sweeps(Direction direction, const DeviceFacts& device) {
   constexpr int64_t kMostPositions = (int64_t{1} << 31) - 1;  // that they count
   const Turned how = how_turned(call);
-  if (direction != Direction::kForward || !device.has_wgmma || !is_usual() || padded != 64 ||
-      (how != Turned::kNot && how != Turned::kLine) || !call.turn_alike ||
+  const bool forward = direction == Direction::kForward;
+  const bool plain = call.group == 1 && !call.inputs.local.data && !call.inputs.gate.data;
+  if (!device.has_wgmma || !is_usual() || padded != 64 || (!forward && !plain) ||
+      (how != Turned::kLine && !(forward && how == Turned::kNot)) || !call.turn_alike ||
       queries_.last + call.q_turning.offset >= kMostPositions) {
     return false;
   }
   const int64_t longest = std::max<int64_t>(1, queries_.longest);
   const int64_t heads = std::max<int64_t>(1, queries_.total * call.heads / longest);
-  call.q_part_tokens = call.k_part_tokens =
-      sweep_part_tokens(heads, divide_up(longest, kHopperTile),
-                        int64_t{kSweepTeamsOnHopper} * device.multiprocessors);
+  call.q_part_tokens = call.k_part_tokens = sweep_part_tokens(
+      heads, divide_up(longest, kHopperTile),
+      int64_t{forward ? kSweepTeamsOnHopper : kGradientTeamsOnHopper} * device.multiprocessors);
   query_cluster = 1;
   return true;
 }
@@ -345,11 +348,13 @@ void Plan<T>::set_tensors(HeadsView<const T> out_gradient, const AttentionGradie
   call.vectors.d_value = has_vectors(gradients.v);
   call.vectors.d_local = has_vectors(gradients.local);
   call.vectors.d_gate = has_vectors(gradients.gate);
-  if (is_causal_) return;  // its kernels by warpgroups write none of them
   const Vectors& has = call.vectors;
   auto unfit = [](const auto& view, bool vectors) { return view.data && !vectors; };
-  if (unfit(out_gradient, has.out_gradient) || unfit(gradients.q, has.d_query)) query_cluster = 0;
-  if (unfit(gradients.k, has.d_key) || unfit(gradients.v, has.d_value)) key_cluster = 0;
+  const bool bad_queries = unfit(out_gradient, has.out_gradient) || unfit(gradients.q, has.d_query);
+  const bool bad_keys = unfit(gradients.k, has.d_key) || unfit(gradients.v, has.d_value);
+  if (bad_queries || (is_causal_ && bad_keys)) query_cluster = 0;
+  if (is_causal_) return;  // parts are the same, and sums of keys write none of them
+  if (bad_keys) key_cluster = 0;
   find_parts();
 }
 

@@ -83,7 +83,8 @@ struct Teams {
 constexpr Teams teams_on_hopper(int padded) {
   return padded == 64 ? Teams{4, 4, 2, 3} : Teams{2, 3, 1, 2};
 }
-constexpr int kSweepTeamsOnHopper = 3;  // of causal sweeps, in heads of 64
+// Of causal sweeps, in heads of 64: forward, and for gradients.
+constexpr int kSweepTeamsOnHopper = 3, kGradientTeamsOnHopper = 2;
 // Bytes that a block has for turns, in the forward, and over queries and keys in the backward.
 constexpr int near_bytes_forward(int padded, int teams = 0) {
   if (teams == 1) return 4608;

@@ -66,23 +66,28 @@ struct Task {
   int64_t slot = 0;            // where its sums go
 };
 
-// Block (head of a sequence, part). A part that the sequence does not have is empty.
+// A head of all sequences' keys and a part, those of the block unless others are named. A part that
+// the sequence does not have is empty.
 template <typename T>
-__device__ __forceinline__ Task key_task(const Call<T>& call) {
+__device__ __forceinline__ Task key_task(const Call<T>& call, unsigned head_of_all, int64_t part) {
   const unsigned heads = static_cast<unsigned>(call.kv_heads);
-  const int64_t index = blockIdx.x / heads, head = blockIdx.x % heads;
+  const int64_t index = head_of_all / heads, head = head_of_all % heads;
   const Sequence sequence = call.sequence(index);
-  const int64_t first = min(blockIdx.y * call.k_part_tokens, sequence.k_count);
+  const int64_t first = min(part * call.k_part_tokens, sequence.k_count);
   return {.sequence = sequence,
           .head = head,
           .kv_head = head,
-          .unit = static_cast<int64_t>(blockIdx.x),
+          .unit = static_cast<int64_t>(head_of_all),
           .first = first,
           .end = min(first + call.k_part_tokens, sequence.k_count),
-          .slot = sequence.k_parts_before * call.kv_heads + head * sequence.k_parts + blockIdx.y};
+          .slot = sequence.k_parts_before * call.kv_heads + head * sequence.k_parts + part};
+}
+template <typename T>
+__device__ __forceinline__ Task key_task(const Call<T>& call) {
+  return key_task(call, blockIdx.x, blockIdx.y);
 }
 
-// Likewise, or of another head of all and another part.
+// Likewise of queries.
 template <typename T>
 __device__ __forceinline__ Task query_task(const Call<T>& call, unsigned head_of_all,
                                            int64_t part) {

@@ -8,45 +8,19 @@ namespace mala::gpu::hopper {
 
 constexpr int kSweepTeams = kSweepTeamsOnHopper;
 
+// Rows as they come: values; keys and queries in turn. Vectors: two of each kind of sum, and sums
+// of each warp.
+constexpr int kForwardRaw = 2, kWarpSums = 4;
+
 // Panels of each team; for all of them turns and ones; broken rows of each.
 template <class Kind>
 struct SweepBlock {
-  static constexpr int kTurns = kSweepTeams * SweepPanels::kBytes;
+  static constexpr int kTeam = SweepPanels::bytes(kForwardRaw);
+  static constexpr int kTurns = kSweepTeams * kTeam;
   static constexpr int kOnes = kTurns + TileTurns<Kind>::kBytes, kBroken = kOnes + kOnesBytes;
   static constexpr int kBytes = kBroken + kSweepTeams * static_cast<int>(sizeof(BrokenRows));
   static_assert(kBytes <= kSharedBytes);
 };
-
-// The part of one team: its index goes over all heads, then over their parts.
-struct SweepPart {
-  int64_t head, part;
-};
-__device__ __forceinline__ SweepPart sweep_part(unsigned heads, int team) {
-  const unsigned index = blockIdx.x * kSweepTeams + team;
-  return {index % heads, index / heads};
-}
-
-// Whether something in the part may be no number, so that its tiles have to be looked at: as far as
-// its sums tell, where there are any.
-__device__ __forceinline__ bool needs_care(const Call<BFloat16>& call, const Task& task,
-                                           int64_t part, const Team<kGroupThreads>& team) {
-  if (!call.parts) return true;
-  const Sequence& sequence = task.sequence;
-  const int64_t slot =
-      sequence.k_parts_before * call.kv_heads + task.kv_head * sequence.k_parts + part;
-  const float* sums = call.parts + slot * call.layout.size();
-  bool bad = false;
-  if (part < sequence.k_parts) {
-    const int i = team.thread;
-    bad = !(fabsf(sums[(i < 64 ? call.layout.keys() : call.layout.values()) + i % 64]) <= 3.4e38f);
-  }
-  int any;
-  asm volatile("{.reg .pred p; setp.ne.b32 p, %1, 0; bar.red.popc.u32 %0, %2, %3, p;}"
-               : "=r"(any)
-               : "r"(static_cast<int>(bad)), "r"(team.index + 1), "n"(kGroupThreads)
-               : "memory");
-  return any > 0;
-}
 
 // What becomes of a lane's two queries: out = factor * (product + ratio * U + base * centre).
 struct SweepFactors {
@@ -62,7 +36,8 @@ struct CausalSweep {
   TileLane lane;
   TileTurns<Kind> turns;
   UnitShare share;
-  const BFloat16 *keys, *values, *queries;
+  uint32_t of_values, coming;  // panels
+  RowStream<> keys, values, queries;
   BFloat16* out;
   int seen;                     // keys before the tile
   int keys_left, queries_left;  // from the tile's first on
@@ -78,10 +53,11 @@ struct CausalSweep {
         lane(by),
         turns(table, by),
         share(lane.warp),
-        keys(key_rows(of.inputs.k).at(part.first + share.row, 8 * share.unit)),
-        values(key_rows(of.inputs.v).at(part.first + share.row, 8 * share.unit)),
-        queries(
-            query_rows<Kind>(of.inputs.q, part, true).at(part.first + share.row, 8 * share.unit)),
+        of_values(panels.raw(0)),
+        coming(panels.raw(1)),
+        keys(key_rows(of.inputs.k), part.first, share),
+        values(key_rows(of.inputs.v), part.first, share),
+        queries(query_rows<Kind>(of.inputs.q, part, true), part.first, share),
         out(query_rows<Kind>(of.out, part, true).at(part.first + share.row, 8 * share.unit)),
         seen(static_cast<int>(part.sequence.earlier + part.first)),
         keys_left(static_cast<int>(min(part.end, part.sequence.k_count) - part.first)),
@@ -101,9 +77,7 @@ struct CausalSweep {
       if (careful) {
         wait_copies<0>();
         team.sync();
-        broken = take_out_broken(panels.memory + SweepPanels::kComing,
-                                 panels.memory + SweepPanels::kValues, broken_rows, team.thread,
-                                 team.index + 1);
+        broken = take_out_broken(coming, of_values, broken_rows, team.thread, team.index + 1);
       }
       stage_keys();
       wait_copies<1>();  // for the values
@@ -132,27 +106,28 @@ struct CausalSweep {
     return rows_of(view, task.sequence.batch, task.kv_head, task.sequence.k_first, true);
   }
   __device__ __forceinline__ void copy_keys(int left) {
-    copy_rows(keys, call.inputs.k.token_stride, left, share, panels.address + SweepPanels::kComing);
+    keys.copy(call.inputs.k.token_stride, left, share, coming);
+    commit_copies();
   }
   __device__ __forceinline__ void copy_values(int left) {
-    copy_rows(values, call.inputs.v.token_stride, left, share,
-              panels.address + SweepPanels::kValues);
+    values.copy(call.inputs.v.token_stride, left, share, of_values);
+    commit_copies();
   }
   __device__ __forceinline__ void copy_queries(int left) {
-    copy_rows(queries, call.inputs.q.token_stride, left, share,
-              panels.address + SweepPanels::kComing);
+    queries.copy(call.inputs.q.token_stride, left, share, coming);
+    commit_copies();
   }
 
   // Keys before and after they turn become panels, and the latter sums of each warp.
   __device__ __forceinline__ void stage_keys() {
-    TileRows k = tile_features(panels.address + SweepPanels::kComing, lane, keys_left);
+    TileRows k = tile_features(coming, lane, keys_left);
     __syncwarp();
     copy_queries(queries_left);
     if (Kind::kTurns) store_rows(panels.address + SweepPanels::kPlain, lane.places, k);
     turns.rotate(k);
     store_rows(panels.address + SweepPanels::kRotated, lane.places, k);
     const float2 sums = warp_column_sums(k);
-    *reinterpret_cast<float2*>(panels.warp_sum(lane.warp) + lane.column(lane.g)) = sums;
+    *reinterpret_cast<float2*>(panels.vector(kWarpSums + lane.warp) + lane.column(lane.g)) = sums;
   }
 
   // The tile's queries: what they find, still without their factors.
@@ -162,16 +137,16 @@ struct CausalSweep {
     PartRows left;
     {
       TileRows prefixes;
-      if (Kind::kTurns) start_prefixes(tile, prefixes);
+      if (Kind::kTurns) fill_rows(prefixes, panels.key_sum(tile));
       begin_products();
       if (Kind::kTurns) {
         add_rows_up(prefixes, panel(panels.address + SweepPanels::kPlain), lane.warp);
         commit_products();
       }
-      state.add(ones);
+      state.add(of_values, ones);
       wait_copies<0>();
       __syncwarp();
-      TileRows q = tile_features(panels.address + SweepPanels::kComing, lane, kRowTokens);
+      TileRows q = tile_features(coming, lane, kRowTokens);
       __syncwarp();
       copy_keys(keys_left - kRowTokens);
       if (Kind::kTurns) {
@@ -183,7 +158,7 @@ struct CausalSweep {
       for (int j = 0; j < 8; ++j) r.add(q, j, two_of(panels.rotated_sum(tile), j));
       left = PartRows(q);
     }
-    if (lane.warp == 0) state.add_rotated(tile + 1);
+    if (lane.warp == 0) add_rotated(tile);
 
     TileRows scores;
     begin_products();
@@ -201,21 +176,23 @@ struct CausalSweep {
     const PartRows weights = weigh(scores, factors);
     begin_products();
     multiply_means(found, factors.ratio, factors.base, panels.address);
-    multiply_by<RightRows::kSummed>(found, weights, panel(panels.address + SweepPanels::kValues));
+    multiply_by<RightRows::kSummed>(found, weights, panel(of_values));
     commit_products();
     wait_products();
   }
 
-  __device__ __forceinline__ void start_prefixes(int tile, TileRows& prefixes) const {
+  // By one warp: the sum of rotated keys before the next tile, from those of the warps.
+  __device__ __forceinline__ void add_rotated(int tile) const {
+    const int pair = threadIdx.x % 32;
+    auto two = [&](const float* vector) { return reinterpret_cast<const float2*>(vector)[pair]; };
+    float2 sum = two(panels.rotated_sum(tile));
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      const float2 sum = two_of(panels.key_sum(tile), j);
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        prefixes.at(j, half, 0) = sum.x;
-        prefixes.at(j, half, 1) = sum.y;
-      }
+    for (int warp = 0; warp < 4; ++warp) {
+      const float2 more = two(panels.vector(kWarpSums + warp));
+      sum.x += more.x;
+      sum.y += more.y;
     }
+    state.set_rotated(tile + 1, pair, sum);
   }
 
   // s of both rows; and the last row of all is what the next tile begins with.
@@ -223,20 +200,14 @@ struct CausalSweep {
                                                 const TileRows& q, TwoSums& s) const {
 #pragma unroll
     for (int i = 0; i < 32; ++i) s.of[i / 2 % 2] = fmaf(q.c[i], prefixes.c[i], s.of[i / 2 % 2]);
-    if (lane.warp < 3 || lane.g < 7) return;
-    float* to = panels.key_sum(tile + 1);
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      *reinterpret_cast<float2*>(to + lane.column(j)) = {prefixes.at(j, 1, 0),
-                                                         prefixes.at(j, 1, 1)};
-    }
+    if (lane.warp == 3 && lane.g == 7) keep_row(prefixes, 1, lane, panels.key_sum(tile + 1));
   }
 
   // Scores with later tokens become zero; the sums of the others.
   __device__ __forceinline__ void mask(TileRows& scores, TwoSums& sums) const {
-    for_steps([&](auto step) {
+    for_steps_up_to(lane.warp, [&](auto step) {
       constexpr int kStep = decltype(step)::value, kFirst = 8 * kStep;
-      if (kStep == lane.warp) clear_unseen<kFirst>(scores);
+      if (kStep == lane.warp) clear_unseen<kFirst>(scores, lane);
 #pragma unroll
       for (int i = kFirst; i < kFirst + 8; ++i) sums.of[i / 2 % 2] += scores.c[i];
     });
@@ -246,34 +217,14 @@ struct CausalSweep {
   // fewer digits here than in the sums over keys.
   __device__ __forceinline__ PartRows weigh(TileRows& scores, const SweepFactors& factors) const {
     PartRows weights = {};
-    for_steps([&](auto step) {
+    for_steps_up_to(lane.warp, [&](auto step) {
       constexpr int kStep = decltype(step)::value, kFirst = 8 * kStep;
 #pragma unroll
       for (int i = kFirst; i < kFirst + 8; ++i) scores.c[i] += factors.ratio[i / 2 % 2];
-      if (kStep == lane.warp) clear_unseen<kFirst>(scores);
+      if (kStep == lane.warp) clear_unseen<kFirst>(scores, lane);
       weights.set(kStep, scores);
     });
     return weights;
-  }
-
-  // Calls body(step) for the steps of 16 columns that rows of this warp see something of.
-  template <class Body>
-  __device__ __forceinline__ void for_steps(Body body) const {
-    body(std::integral_constant<int, 0>{});
-    if (lane.warp >= 1) body(std::integral_constant<int, 1>{});
-    if (lane.warp >= 2) body(std::integral_constant<int, 2>{});
-    if (lane.warp >= 3) body(std::integral_constant<int, 3>{});
-  }
-
-  // Of the step on the diagonal, whose numbers begin at kFirst.
-  template <int kFirst>
-  __device__ __forceinline__ void clear_unseen(TileRows& scores) const {
-    asm volatile("" ::"n"(kFirst));  // or steps would become one, and no registers would hold it
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const int row = lane.g + i / 2 % 2 * 8, column = i / 4 * 8 + 2 * lane.t + i % 2;
-      if (column > row) scores.c[kFirst + i] = 0.0f;
-    }
   }
 
   // Values of the tile enter as they are: what they have in common is taken off the centre's
@@ -317,31 +268,13 @@ struct CausalSweep {
     team.sync();
   }
 
-  // By way of a panel, so that rows leave as a whole.
   __device__ __forceinline__ void write(TileRows& found, const SweepFactors& factors) {
 #pragma unroll
     for (int i = 0; i < 32; ++i) found.c[i] *= factors.factor[i / 2 % 2];
     if (Kind::kTail) add_tail(found);
-    const uint32_t stage = panels.address + SweepPanels::kPlain;
-#pragma unroll
-    for (int step = 0; step < 4; ++step) {
-      LeftTwos twos;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int at = pair_of(step, i);
-        twos.at[i] = pack<BFloat16>(found.c[at], found.c[at + 1]);
-      }
-      store_matrices(stage + lane.places.at[step], twos);
-    }
-    __syncwarp();
-    const int64_t stride = call.out.token_stride;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const uint4 x = load_shared(stage + share.place(i));
-      if (share.row + 4 * i < queries_left) *reinterpret_cast<uint4*>(out + 4 * i * stride) = x;
-    }
-    out += kRowTokens * stride;
-    __syncwarp();
+    write_rows(found, lane, share, panels.address + SweepPanels::kPlain, out, call.out.token_stride,
+               queries_left);
+    out += kRowTokens * call.out.token_stride;
   }
 
   __device__ __forceinline__ void add_tail(TileRows& found) const {
@@ -385,17 +318,14 @@ __global__ void __launch_bounds__(kSweepTeams* kGroupThreads, 1)
   fill_ones(shared_address(memory) + Block::kOnes);
   if (Kind::kTurns) TileTurns<Kind>::fill(call.q_turning, table);
   __syncthreads();
-  const SweepPart part = sweep_part(heads, team.index);
+  const SweepPart part = sweep_part(heads, kSweepTeams, team.index);
   if (part.part >= parts) return;
   const Task task = query_task(call, part.head, part.part);
   if (task.first == task.end) return;
-  CausalSweep<Kind> sweep(call, task, team, memory + team.index * SweepPanels::kBytes, table);
-  const Sequence& sequence = task.sequence;
-  const int64_t slot =
-      sequence.q_parts_before * call.kv_heads + task.kv_head * sequence.q_parts + part.part;
+  CausalSweep<Kind> sweep(call, task, team, memory + team.index * Block::kTeam, table);
   auto* broken = reinterpret_cast<BrokenRows*>(memory + Block::kBroken) + team.index;
-  sweep.run(call.prefixes + slot * call.layout.size(), needs_care(call, task, part.part, team),
-            shared_address(memory) + Block::kOnes, broken);
+  sweep.run(call.prefixes + sweep_slot(call, task, part.part) * call.layout.size(),
+            needs_care(call, task, part.part, team), shared_address(memory) + Block::kOnes, broken);
 #else
   __trap();  // never launched there
 #endif

@@ -112,15 +112,19 @@ __device__ __forceinline__ void multiply_by(TileRows& to, const PartRows& left, 
   }
 }
 
-// Of each row the sum over the rows of a tile up to it, added. The tile is in two parts.
+// Of each row the sum over the rows of a tile up to it, or from it on, added. The tile is in two
+// parts.
+template <bool kFrom = false>
 __device__ __forceinline__ void add_rows_up(TileRows& to, uint64_t tile, int warp) {
   constexpr uint32_t kOnes = 0x3F803F80u;
   const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-  const uint32_t diagonal = (2 * t <= g ? 0x3F80u : 0) | (2 * t + 1 <= g ? 0x3F800000u : 0);
+  auto seen = [&](int column) { return kFrom ? column >= g : column <= g; };
+  const uint32_t diagonal = (seen(2 * t) ? 0x3F80u : 0) | (seen(2 * t + 1) ? 0x3F800000u : 0);
 #pragma unroll
   for (int step = 0; step < 4; ++step) {
-    const uint32_t all = step < warp ? kOnes : 0, own = step == warp ? diagonal : all;
-    const LeftTwos left{{own, step <= warp ? kOnes : 0, all, own}};
+    const uint32_t all = (kFrom ? step > warp : step < warp) ? kOnes : 0;
+    const uint32_t own = step == warp ? diagonal : all, half = step == warp ? kOnes : all;
+    const LeftTwos left{{own, kFrom ? all : half, kFrom ? half : all, own}};
     const uint64_t right = step_of<RightRows::kSummed>(tile, step);
     multiply<64, RightRows::kSummed>(to.c, left, moved(right, kTilePanelBytes));
     multiply<64, RightRows::kSummed>(to.c, left, right);

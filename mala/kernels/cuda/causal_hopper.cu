@@ -1,0 +1,58 @@
+// The sweeps of the causal form by warpgroups, for BFloat16 tensors.
+#include "mala/kernels/cuda/hopper/causal_forward.cuh"
+#include "mala/kernels/cuda/hopper/causal_key_gradients.cuh"
+#include "mala/kernels/cuda/launch.cuh"
+#include "mala/kernels/cuda/launch_causal.h"
+
+namespace mala::gpu::hopper {
+namespace {
+
+using Line = Kind<Turned::kLine, false, true>;
+
+// As many teams as there are parts.
+template <auto kKernel>
+void launch_teams(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid, int teams,
+                  int shared_bytes) {
+  const LaunchSize size{dim3(static_cast<unsigned>(divide_up(grid.heads * grid.parts, teams))),
+                        teams * kGroupThreads, shared_bytes};
+  launch<kKernel>(on, size, call, static_cast<unsigned>(grid.heads),
+                  static_cast<unsigned>(grid.parts));
+}
+
+template <bool kOfQueries>
+void launch_sums(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
+  launch_teams<causal_sums_kernel<Line, kOfQueries>>(on, call, grid, kSweepTeamsOnHopper,
+                                                     SumBlockOfSweeps<Line>::kBytes);
+}
+
+}  // namespace
+
+void launch_causal_sum_keys(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
+  launch_sums<false>(on, call, grid);
+}
+void launch_causal_sum_queries(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
+  launch_sums<true>(on, call, grid);
+}
+
+void launch_causal_forward(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
+  auto run = [&](auto kind) {
+    using Kind = decltype(kind);
+    launch_teams<causal_forward_kernel<Kind>>(on, call, grid, kSweepTeams,
+                                              SweepBlock<Kind>::kBytes);
+  };
+  const bool turns = call.q_turning.turns, tail = call.inputs.local.data || call.inputs.gate.data;
+  if (turns && tail) return run(Kind<Turned::kLine, true, true>{});
+  if (turns) return run(Line{});
+  run(Kind<Turned::kNot, true, true>{});
+}
+
+void launch_causal_query_gradients(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
+  launch_teams<causal_query_gradients_kernel<Line>>(on, call, grid, kGradientTeams,
+                                                    QueryGradientSweepBlock<Line>::kBytes);
+}
+void launch_causal_key_gradients(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
+  launch_teams<causal_key_gradients_kernel<Line>>(on, call, grid, kGradientTeams,
+                                                  KeyGradientSweepBlock<Line>::kBytes);
+}
+
+}  // namespace mala::gpu::hopper

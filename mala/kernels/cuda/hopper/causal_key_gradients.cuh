@@ -1,0 +1,384 @@
+// The second sweep of the causal backward on Hopper, from the last tile to the first: queries go
+// into the gradients of the sums, and each tile's keys see the gradients after it and the queries
+// within it, from their own on. Without a tail, and a head of queries for each of keys.
+#pragma once
+
+#include "mala/kernels/cuda/hopper/causal_query_gradients.cuh"
+
+namespace mala::gpu::hopper {
+
+// Panels of each team, and turns for all of them. Rows as they come: gradients of outputs, twice;
+// queries; keys; values.
+template <class Kind>
+struct KeyGradientSweepBlock {
+  static constexpr int kTeam = SweepPanels::bytes(5);
+  static constexpr int kTurns = kGradientTeams * kTeam;
+  static constexpr int kBytes = kTurns + TileTurns<Kind>::kBytes;
+  static_assert(kBytes <= kSharedBytes);
+};
+
+// The gradients of the sums, of all tokens after a tile. That of the products is held the other way
+// round, (values, features).
+template <class Kind>
+struct GradientSums {
+  const Turning& turning;
+  TileLane lane;
+  SweepPanels panels;
+  TileRows matrix;
+  Accumulator<8> by_values, by_features;  // of this part's tokens; of this tile's
+  float later[2];                         // of values, after the part
+
+  __device__ __forceinline__ float* values() const { return panels.vector(4); }
+  __device__ __forceinline__ float* features() const { return panels.vector(5); }
+
+  // From those after the part, with the first position of its last tile.
+  __device__ __forceinline__ void start(const float* from, const StateLayout& layout, int tile,
+                                        int64_t position, const Team<kGroupThreads>& team) {
+    const OneTurn turn(turning, Kind::kTurns ? position : 0);
+    auto turn_back = [&](float2& two, int pair) {
+      if (!Kind::kTurns) return;
+      const float2 by = turn.of(pair);
+      rotate_pair<true>(two.x, two.y, by.x, by.y);
+    };
+    if (team.thread < 64) panels.key_sum(tile)[team.thread] = from[layout.keys() + team.thread];
+    if (team.thread < 32) {
+      float2 two = reinterpret_cast<const float2*>(from + layout.rotated_keys())[team.thread];
+      turn_back(two, team.thread);
+      reinterpret_cast<float2*>(panels.rotated_sum(tile))[team.thread] = two;
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) later[half] = from[layout.values() + lane.row(half)];
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const int column = lane.column(j);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float2 two{from[column * 64 + lane.row(half)], from[column * 64 + 64 + lane.row(half)]};
+        turn_back(two, column / 2);
+        matrix.at(j, half, 0) = two.x;
+        matrix.at(j, half, 1) = two.y;
+      }
+    }
+    by_values = {};
+    show();
+  }
+
+  // Queries of a tile with gradients in a panel, not waited for.
+  __device__ __forceinline__ void add(uint32_t gradients) {
+    const uint64_t left = panel(gradients);
+    const uint64_t right = panel(panels.address + SweepPanels::kRotated);
+    const uint64_t narrow = narrow_panel(panels.address + SweepPanels::kNarrow);
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+      const uint64_t g = step_of<RightRows::kSummed>(left, step);
+      const uint64_t q = step_of<RightRows::kSummed>(right, step);
+      const uint64_t weights = moved(narrow, step * kStepRows * 16);
+      multiply<64>(matrix.c, g, moved(q, kTilePanelBytes), true);
+      multiply<64>(matrix.c, g, q, true);
+      multiply<8>(by_values.c, g, weights, true);
+      multiply<8>(by_features.c, moved(q, kTilePanelBytes), weights, step > 0);
+      multiply<8>(by_features.c, q, weights, true);
+    }
+    commit_products();
+  }
+
+  // What add() left of rotated queries becomes a vector.
+  __device__ __forceinline__ void keep_features() const {
+    if (lane.t > 0) return;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      features()[lane.row(half)] = by_features.at(0, half, 0) + by_features.at(0, half, 1);
+    }
+  }
+  // After a tile: the gradients as the one before it sees them. Everyone has kept features.
+  __device__ __forceinline__ void go_back(int tile) {
+    if (lane.warp == 0) {
+      const int pair = threadIdx.x % 32;
+      float2 sum = reinterpret_cast<const float2*>(panels.rotated_sum(tile))[pair];
+      const float2 more = reinterpret_cast<const float2*>(features())[pair];
+      sum.x += more.x;
+      sum.y += more.y;
+      if (Kind::kTurns) {
+        const float2 turn = turn_of_tile(turning, pair);
+        rotate_pair<false>(sum.x, sum.y, turn.x, turn.y);
+      }
+      reinterpret_cast<float2*>(panels.rotated_sum(tile - 1))[pair] = sum;
+    }
+    turn_columns<Kind, false>(matrix, turning, lane);
+    show();
+  }
+
+ private:
+  // The matrix becomes a right side of products, and the values' gradient a vector.
+  __device__ __forceinline__ void show() const {
+    store_rows(panels.address + SweepPanels::kMatrix, lane.places, matrix);
+    if (lane.t != 1) return;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      values()[lane.row(half)] =
+          later[half] + (by_values.at(0, half, 0) + by_values.at(0, half, 1));
+    }
+  }
+};
+
+template <class Kind>
+struct CausalKeyGradients {
+  const Call<BFloat16>& call;
+  const Task& task;
+  const Team<kGroupThreads>& team;
+  SweepPanels panels;
+  TileLane lane;
+  TileTurns<Kind> turns;
+  UnitShare share;
+  int last;                     // tile of the part
+  int keys_left, queries_left;  // from the tile's first on
+  RowStream<true> keys, values, queries, gradients;
+  BFloat16 *d_key, *d_value;
+  const SweepWeights* weights;  // of the tile's first token
+  LaneWeights of_lane;
+  GradientSums<Kind> sums;
+
+  __device__ __forceinline__ CausalKeyGradients(const Call<BFloat16>& of, const Task& part,
+                                                const Team<kGroupThreads>& by, std::byte* memory,
+                                                uint32_t table)
+      : call(of),
+        task(part),
+        team(by),
+        panels(memory),
+        lane(by),
+        turns(table, by),
+        share(lane.warp),
+        last(static_cast<int>((part.end - part.first - 1) / kRowTokens)),
+        keys_left(static_cast<int>(min(part.end, part.sequence.k_count) - first_of_last())),
+        queries_left(static_cast<int>(part.end - first_of_last())),
+        keys(gpu::key_rows<Kind>(of.inputs.k, part, true), first_of_last(), share),
+        values(gpu::key_rows<Kind>(of.inputs.v, part, true), first_of_last(), share),
+        queries(query_rows<Kind>(of.inputs.q, part, true), first_of_last(), share),
+        gradients(query_rows<Kind>(of.out_gradient, part, true), first_of_last(), share),
+        d_key(gpu::key_rows<Kind>(of.gradients.k, part, true)
+                  .at(first_of_last() + share.row, 8 * share.unit)),
+        d_value(gpu::key_rows<Kind>(of.gradients.v, part, true)
+                    .at(first_of_last() + share.row, 8 * share.unit)),
+        weights(weights_of(of, part.sequence, part.head) + first_of_last()),
+        sums{of.q_turning, lane, panels, {}, {}, {}, {}} {
+    copy_queries(last, queries_left);
+    copy_keys(keys_left);
+    of_lane.load(weights, lane, queries_left);
+  }
+
+  __device__ __forceinline__ void run(const float* suffix) {
+    sums.start(suffix, call.layout, last, task.sequence.earlier + first_of_last(), team);
+    for (int tile = last;; --tile) {
+      wait_copies<1>();  // for the queries; keys come after them
+      __syncwarp();
+      stage_queries(tile);
+      show_to_tensor_cores();
+      team.sync();
+      apply(tile);
+      if (tile == 0) break;
+      d_key -= kRowTokens * call.gradients.k.token_stride;
+      d_value -= kRowTokens * call.gradients.v.token_stride;
+      keys_left += kRowTokens;
+      queries_left += kRowTokens;
+      copy_keys(keys_left);
+      sums.keep_features();
+      team.sync();  // nobody reads panels of this tile any more
+      sums.go_back(tile);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ int64_t first_of_last() const {
+    return task.first + int64_t{kRowTokens} * last;
+  }
+  __device__ __forceinline__ uint32_t of_gradients(int tile) const { return panels.raw(tile & 1); }
+  __device__ __forceinline__ uint32_t of_queries() const { return panels.raw(2); }
+  __device__ __forceinline__ uint32_t of_keys() const { return panels.raw(3); }
+  __device__ __forceinline__ uint32_t of_values() const { return panels.raw(4); }
+  __device__ __forceinline__ float* ratios() const { return panels.vector(6); }
+  __device__ __forceinline__ float* means() const { return panels.vector(7); }
+
+  __device__ __forceinline__ void copy_queries(int tile, int left) {
+    queries.copy(call.inputs.q.token_stride, left, share, of_queries());
+    gradients.copy(call.out_gradient.token_stride, left, share, of_gradients(tile));
+    commit_copies();
+  }
+  __device__ __forceinline__ void copy_keys(int left) {
+    keys.copy(call.inputs.k.token_stride, left, share, of_keys());
+    values.copy(call.inputs.v.token_stride, left, share, of_values());
+    commit_copies();
+  }
+
+  // Queries by their weights become panels, and weights of columns vectors and a narrow panel.
+  __device__ __forceinline__ void stage_queries(int tile) {
+    TileRows q = tile_features(of_queries(), lane, kRowTokens);
+    __syncwarp();
+    if (tile > 0) {
+      copy_queries(tile - 1, queries_left + kRowTokens);
+    } else {
+      commit_copies();  // of none
+    }
+    store_weighted(SweepPanels::kPlain, q, of_lane.of[0].plain, of_lane.of[1].plain);
+    turns.rotate(q);
+    store_weighted(SweepPanels::kRotated, q, of_lane.of[0].product, of_lane.of[1].product);
+    if (lane.t == 0) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const SweepWeights& w = of_lane.of[half];
+        const int row = lane.row(half);
+        ratios()[row] = w.rotated;
+        means()[row] = w.mean;
+        store_shared(panels.address + SweepPanels::kNarrow + 16 * row,
+                     {parts_of(w.rotated), parts_of(w.mean), 0, 0});
+      }
+    }
+    if (tile == 0) return;
+    weights -= kRowTokens;
+    of_lane.load(weights, lane, kRowTokens);
+  }
+  __device__ __forceinline__ void store_weighted(int to, const TileRows& x, float upper,
+                                                 float lower) const {
+    TileRows y;
+#pragma unroll
+    for (int i = 0; i < 32; ++i) y.c[i] = x.c[i] * (i / 2 % 2 ? lower : upper);
+    store_rows(panels.address + to, lane.places, y);
+  }
+
+  __device__ __forceinline__ void apply(int tile) {
+    const uint64_t queries_right = panel(panels.address + SweepPanels::kRotated);
+    const uint64_t matrix = panel(panels.address + SweepPanels::kMatrix);
+    const uint64_t g = panel(of_gradients(tile));
+    wait_copies<1>();  // for keys and values
+    __syncwarp();
+    {
+      TileRows by_value, scores;
+      TileRows k = tile_features(of_keys(), lane, keys_left);
+      turns.rotate(k);
+      const PartRows left(k);
+      begin_products();
+      multiply_parts<RightRows::kKept>(scores, left, queries_right, false);
+      commit_products();
+      multiply_parts<RightRows::kKept>(by_value, left, matrix, false);
+      commit_products();
+      wait_products<1>();
+      const PartRows parts = weigh(scores, means());
+      wait_products();
+      begin_products();
+      multiply_by<RightRows::kSummed>(by_value, parts, g);
+      commit_products();
+      wait_products();
+      add_vector(by_value, sums.values());
+      // The values that lie there are read first.
+      LeftTwos v[4];
+#pragma unroll
+      for (int step = 0; step < 4; ++step) {
+        v[step] = load_matrices(of_values() + lane.places.at[step]);
+      }
+      __syncwarp();
+      write_rows(by_value, lane, share, of_values(), d_value, call.gradients.v.token_stride,
+                 keys_left);
+      meet_values(tile, v, g, queries_right, matrix);
+    }
+  }
+
+  // Gradients of keys, from the tile's values.
+  __device__ __forceinline__ void meet_values(int tile, const LeftTwos (&v)[4], uint64_t g,
+                                              uint64_t queries_right, uint64_t matrix) {
+    TileRows by_key, scores;
+    begin_products();
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+      multiply<64, RightRows::kKept>(scores.c, v[step], step_of<RightRows::kKept>(g, step),
+                                     step > 0);
+    }
+    commit_products();
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+      const uint64_t right = step_of<RightRows::kSummed>(matrix, step);
+      multiply<64, RightRows::kSummed>(by_key.c, v[step], moved(right, kTilePanelBytes), step > 0);
+      multiply<64, RightRows::kSummed>(by_key.c, v[step], right, true);
+    }
+    commit_products();
+    sums.add(of_gradients(tile));
+    wait_products<2>();
+    const PartRows parts = weigh(scores, ratios());
+    wait_products<1>();
+    TileRows later;  // plain queries from each on
+    fill_rows(later, panels.key_sum(tile));
+    begin_products();
+    multiply_parts<RightRows::kSummed>(by_key, parts, queries_right, true);
+    commit_products();
+    add_rows_up<true>(later, panel(panels.address + SweepPanels::kPlain), lane.warp);
+    commit_products();
+    wait_products<1>();
+    add_vector(by_key, panels.rotated_sum(tile));
+    turns.template rotate<true>(by_key);
+    wait_products();
+    if (lane.warp == 0 && lane.g == 0) keep_row(later, 0, lane, panels.key_sum(tile - 1));
+#pragma unroll
+    for (int i = 0; i < 32; ++i) by_key.c[i] += later.c[i];
+    multiply_slopes(by_key, of_keys(), lane);
+    __syncwarp();
+    write_rows(by_key, lane, share, of_keys(), d_key, call.gradients.k.token_stride, keys_left);
+  }
+
+  // Numbers of queries from the row's own on, and what is added to those of a column.
+  __device__ __forceinline__ PartRows weigh(TileRows& x, const float* columns) const {
+    PartRows parts = {};
+    for_steps_from(lane.warp, [&](auto step) {
+      constexpr int kStep = decltype(step)::value, kFirst = 8 * kStep;
+#pragma unroll
+      for (int j = 2 * kStep; j < 2 * kStep + 2; ++j) {
+        const float2 two = two_of(columns, j);
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          x.at(j, half, 0) += two.x;
+          x.at(j, half, 1) += two.y;
+        }
+      }
+      if (kStep == lane.warp) clear_unseen<kFirst, true>(x, lane);
+      parts.set(kStep, x);
+    });
+    return parts;
+  }
+
+  static __device__ __forceinline__ void add_vector(TileRows& x, const float* vector) {
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const float2 two = two_of(vector, j);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        x.at(j, half, 0) += two.x;
+        x.at(j, half, 1) += two.y;
+      }
+    }
+  }
+};
+
+// One dimension: as many teams as all heads have parts.
+template <class Kind>
+__global__ void __launch_bounds__(kGradientTeams* kGroupThreads, 1)
+    causal_key_gradients_kernel(const __grid_constant__ Call<BFloat16> call, unsigned heads,
+                                unsigned parts) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  extern __shared__ __align__(kAlign) std::byte panels_of_block[];
+  std::byte* memory = panels_of_block;
+  const Team<kGroupThreads> team;
+  using Block = KeyGradientSweepBlock<Kind>;
+  const uint32_t table = shared_address(memory) + Block::kTurns;
+  wait_for_previous();
+  let_next_begin();
+  if (Kind::kTurns) TileTurns<Kind>::fill(call.q_turning, table);
+  __syncthreads();
+  const SweepPart part = sweep_part(heads, kGradientTeams, team.index);
+  if (part.part >= parts) return;
+  const Task task = query_task(call, part.head, part.part);
+  if (task.first == task.end) return;
+  CausalKeyGradients<Kind> sweep(call, task, team, memory + team.index * Block::kTeam, table);
+  sweep.run(call.suffixes + sweep_slot(call, task, part.part) * call.layout.size());
+#else
+  __trap();  // never launched there
+#endif
+}
+
+}  // namespace mala::gpu::hopper

@@ -1,0 +1,276 @@
+// Sums of the parts of a causal call on Hopper: of keys with their values, and of queries, by their
+// weights, with the gradients of their outputs.
+#pragma once
+
+#include "mala/kernels/cuda/causal_keys.cuh"
+#include "mala/kernels/cuda/hopper/causal_tile.cuh"
+
+namespace mala::gpu::hopper {
+
+// The weights of a lane's two tokens.
+struct LaneWeights {
+  SweepWeights of[2];
+
+  // `weights` are those of the tile's first token, which has `left` from it on.
+  __device__ __forceinline__ void load(const SweepWeights* weights, const TileLane& lane,
+                                       int left) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = lane.row(half);
+      float4 four = {};
+      if (row < left) four = __ldg(reinterpret_cast<const float4*>(weights + row));
+      of[half] = {four.x, four.y, four.z, four.w};
+    }
+  }
+};
+
+// A number in two parts of bfloat16.
+__device__ __forceinline__ uint32_t parts_of(float x) {
+  const float first = low_of<BFloat16>(pack<BFloat16>(x, x));
+  return pack<BFloat16>(first, x - first);
+}
+
+// Shared memory of a team: features in two parts, twice; values, twice; rows as they come, twice;
+// narrow panels, twice.
+struct SumPanels {
+  static constexpr int kValues = 4 * kTilePanelBytes, kComing = 6 * kTilePanelBytes;
+  static constexpr int kNarrow = 8 * kTilePanelBytes, kNarrowBytes = 16 * kRowTokens;
+  static constexpr int kBytes = kNarrow + 2 * kNarrowBytes;
+
+  uint32_t address;
+
+  __device__ __forceinline__ uint32_t features(int tile) const {
+    return address + (tile & 1) * 2 * kTilePanelBytes;
+  }
+  __device__ __forceinline__ uint32_t values(int tile) const {
+    return address + kValues + (tile & 1) * kTilePanelBytes;
+  }
+  __device__ __forceinline__ uint32_t coming(int tile) const {
+    return address + kComing + (tile & 1) * kTilePanelBytes;
+  }
+  __device__ __forceinline__ uint32_t narrow(int tile) const {
+    return address + kNarrow + (tile & 1) * kNarrowBytes;
+  }
+};
+
+template <class Kind>
+struct SumBlockOfSweeps {
+  static constexpr int kTurns = kSweepTeamsOnHopper * SumPanels::kBytes;
+  static constexpr int kBytes = kTurns + TileTurns<Kind>::kBytes;
+  static_assert(kBytes <= kSharedBytes);
+};
+
+// Of keys every weight is one.
+template <class Kind, bool kOfQueries>
+struct CausalSums {
+  const Call<BFloat16>& call;
+  const Task& task;
+  const Team<kGroupThreads>& team;
+  SumPanels panels;
+  TileLane lane;
+  TileTurns<Kind> turns;
+  UnitShare share;
+  RowStream<> rows, values;
+  int left;  // tokens from the tile's first on
+  const SweepWeights* weights = nullptr;
+  LaneWeights of_lane = {};
+  TileRows matrix = {};  // (values, features)
+  Accumulator<8> value_sums = {};
+  float plain[16] = {}, rotated[16] = {};  // sums over the lane's rows of its columns
+
+  __device__ __forceinline__ CausalSums(const Call<BFloat16>& of, const Task& part,
+                                        const Team<kGroupThreads>& by, uint32_t memory,
+                                        uint32_t table)
+      : call(of),
+        task(part),
+        team(by),
+        panels{memory},
+        lane(by),
+        turns(table, by),
+        share(lane.warp),
+        rows(of_rows(), part.first, share),
+        values(of_values(), part.first, share),
+        left(static_cast<int>(part.end - part.first)) {
+    if (kOfQueries) weights = weights_of(of, part.sequence, part.head) + part.first;
+    copy_rows(0, left);
+    copy_values(0, left);
+    copy_rows(1, left - kRowTokens);
+    if (kOfQueries) of_lane.load(weights, lane, left);
+  }
+
+  // Leaves the sums in `to`.
+  __device__ __forceinline__ void run(float* to) {
+    const int tiles = static_cast<int>(divide_up(left, kRowTokens));
+    for (int tile = 0; tile < tiles; ++tile) {
+      wait_copies<2>();  // for the rows; their values and the next ones come after them
+      __syncwarp();
+      stage(tile);
+      wait_copies<1>();
+      wait_products();
+      show_to_tensor_cores();
+      team.sync();  // everyone's tile is here, and everyone is done with the one before
+      copy_values(tile + 1, left - kRowTokens);
+      if (tile > 0) turn_columns<Kind, true>(matrix, call.q_turning, lane);
+      add(tile);
+      left -= kRowTokens;
+    }
+    wait_products();
+    write(to, task.sequence.earlier + task.first + (tiles - 1) * kRowTokens);
+  }
+
+ private:
+  __device__ __forceinline__ Rows<const BFloat16> of_rows() const {
+    return kOfQueries ? query_rows<Kind>(call.inputs.q, task, true)
+                      : key_rows<Kind>(call.inputs.k, task, true);
+  }
+  __device__ __forceinline__ Rows<const BFloat16> of_values() const {
+    return kOfQueries ? query_rows<Kind>(call.out_gradient, task, true)
+                      : key_rows<Kind>(call.inputs.v, task, true);
+  }
+  __device__ __forceinline__ void copy_rows(int tile, int of) {
+    rows.copy((kOfQueries ? call.inputs.q : call.inputs.k).token_stride, of, share,
+              panels.coming(tile));
+    commit_copies();
+  }
+  __device__ __forceinline__ void copy_values(int tile, int of) {
+    values.copy((kOfQueries ? call.out_gradient : call.inputs.v).token_stride, of, share,
+                panels.values(tile));
+    commit_copies();
+  }
+
+  // Features by their weights become panels, and sums of the lane.
+  __device__ __forceinline__ void stage(int tile) {
+    TileRows x = tile_features(panels.coming(tile), lane, kOfQueries ? kRowTokens : left);
+    __syncwarp();
+    copy_rows(tile, left - 2 * kRowTokens);
+    add_columns(plain, x, of_lane.of[0].plain, of_lane.of[1].plain);
+    turns.rotate(x);
+    if (kOfQueries) {
+#pragma unroll
+      for (int i = 0; i < 32; ++i) x.c[i] *= of_lane.of[i / 2 % 2].product;
+    }
+    store_rows(panels.features(tile), lane.places, x);
+    turn_rotated(tile);
+    add_columns(rotated, x, of_lane.of[0].rotated, of_lane.of[1].rotated);
+    if (lane.t == 0) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const uint32_t mean = kOfQueries ? parts_of(of_lane.of[half].mean) : 0x3F80u;
+        store_shared(panels.narrow(tile) + 16 * lane.row(half), {mean, 0, 0, 0});
+      }
+    }
+    if (kOfQueries) {
+      weights += kRowTokens;
+      of_lane.load(weights, lane, left - kRowTokens);
+    }
+  }
+
+  static __device__ __forceinline__ void add_columns(float (&to)[16], const TileRows& x,
+                                                     float upper, float lower) {
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      const float a = x.c[4 * (i / 2) + i % 2], b = x.c[4 * (i / 2) + 2 + i % 2];
+      to[i] = kOfQueries ? fmaf(a, upper, fmaf(b, lower, to[i])) : to[i] + (a + b);
+    }
+  }
+
+  __device__ __forceinline__ void turn_rotated(int tile) {
+    if (!Kind::kTurns || tile == 0) return;
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const float2 turn = turn_of_tile(call.q_turning, 4 * j + lane.t);
+      rotate_pair<true>(rotated[2 * j], rotated[2 * j + 1], turn.x, turn.y);
+    }
+  }
+
+  __device__ __forceinline__ void add(int tile) {
+    const uint64_t left_side = panel(panels.values(tile));
+    const uint64_t right = panel(panels.features(tile));
+    const uint64_t narrow = narrow_panel(panels.narrow(tile));
+    begin_products();
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+      const uint64_t v = step_of<RightRows::kSummed>(left_side, step);
+      const uint64_t x = step_of<RightRows::kSummed>(right, step);
+      multiply<64>(matrix.c, v, moved(x, kTilePanelBytes), true);
+      multiply<64>(matrix.c, v, x, true);
+      multiply<8>(value_sums.c, v, moved(narrow, step * kStepRows * 16), true);
+    }
+    commit_products();
+  }
+
+  // Turned as the first position of the last tile tells.
+  __device__ __forceinline__ void write(float* to, int64_t position) {
+    const OneTurn turn(call.q_turning, Kind::kTurns ? position : 0);
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      const float2 by = Kind::kTurns ? turn.of(4 * j + lane.t) : float2{1.0f, 0.0f};
+      rotate_pair<false>(rotated[2 * j], rotated[2 * j + 1], by.x, by.y);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float &x = matrix.at(j, half, 0), &y = matrix.at(j, half, 1);
+        rotate_pair<false>(x, y, by.x, by.y);
+        to[lane.column(j) * 64 + lane.row(half)] = x;
+        to[lane.column(j) * 64 + 64 + lane.row(half)] = y;
+      }
+    }
+    if (lane.t == 0) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        to[call.layout.values() + lane.row(half)] =
+            value_sums.at(0, half, 0) + value_sums.at(0, half, 1);
+      }
+    }
+    write_columns(plain, panels.features(0), to + call.layout.keys());
+    write_columns(rotated, panels.features(0) + 4 * 64 * 4, to + call.layout.rotated_keys());
+  }
+
+  // The sum over all rows of the team.
+  __device__ __forceinline__ void write_columns(float (&sums)[16], uint32_t stage, float* to) {
+    team.sync();  // nobody reads features any more
+    share_sums<8, 16>(sums);
+    share_sums<4, 8>(sums);
+    share_sums<2, 4>(sums);
+    const uint32_t at = stage + 4 * (64 * lane.warp + lane.column(lane.g));
+    asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(at), "f"(sums[0]), "f"(sums[1])
+                 : "memory");
+    team.sync();
+    if (team.thread >= 16) return;
+    Four sum = {};
+#pragma unroll
+    for (int warp = 0; warp < 4; ++warp) {
+      add_scaled(sum, 1.0f, load_shared_four<float>(stage + 4 * (64 * warp + 4 * team.thread)));
+    }
+    store_four(to + 4 * team.thread, sum);
+  }
+};
+
+// One dimension: as many teams as all heads have parts.
+template <class Kind, bool kOfQueries>
+__global__ void __launch_bounds__(kSweepTeamsOnHopper* kGroupThreads, 1)
+    causal_sums_kernel(const __grid_constant__ Call<BFloat16> call, unsigned heads,
+                       unsigned parts) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  extern __shared__ __align__(kAlign) std::byte panels_of_block[];
+  std::byte* memory = panels_of_block;
+  using Block = SumBlockOfSweeps<Kind>;
+  const Team<kGroupThreads> team;
+  const uint32_t table = shared_address(memory) + Block::kTurns;
+  wait_for_previous();
+  let_next_begin();
+  if (Kind::kTurns) TileTurns<Kind>::fill(call.q_turning, table);
+  __syncthreads();
+  const SweepPart part = sweep_part(heads, kSweepTeamsOnHopper, team.index);
+  if (part.part >= parts) return;
+  const Task task =
+      kOfQueries ? query_task(call, part.head, part.part) : key_task(call, part.head, part.part);
+  if (task.first == task.end) return;
+  CausalSums<Kind, kOfQueries> sums(call, task, team,
+                                    shared_address(memory) + team.index * SumPanels::kBytes, table);
+  sums.run(call.parts + task.slot * call.layout.size());
+#else
+  __trap();  // never launched there
+#endif
+}
+
+}  // namespace mala::gpu::hopper
