@@ -19,10 +19,13 @@ void launch_teams(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid
                   static_cast<unsigned>(grid.parts));
 }
 
+// As few teams in a block as fill the device.
 template <bool kOfQueries>
 void launch_sums(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
-  launch_teams<causal_sums_kernel<Line, kOfQueries>>(on, call, grid, kSweepTeamsOnHopper,
-                                                     SumBlockOfSweeps<Line>::kBytes);
+  const int64_t wanted = divide_up(grid.heads * grid.parts, on.device().multiprocessors);
+  launch_teams<causal_sums_kernel<Line, kOfQueries>>(
+      on, call, grid, static_cast<int>(std::min<int64_t>(wanted, kMostSumTeams)),
+      SumBlockOfSweeps<Line>::kBytes);
 }
 
 }  // namespace

@@ -12,11 +12,11 @@ constexpr int kSweepTeams = kSweepTeamsOnHopper;
 // of each warp.
 constexpr int kForwardRaw = 2, kWarpSums = 4;
 
-// Panels of each team; for all of them turns and ones; broken rows of each.
+// Panels of each team; for all of them a triangle, turns and ones; broken rows of each.
 template <class Kind>
 struct SweepBlock {
   static constexpr int kTeam = SweepPanels::bytes(kForwardRaw);
-  static constexpr int kTurns = kSweepTeams * kTeam;
+  static constexpr int kTriangle = kSweepTeams * kTeam, kTurns = kTriangle + kTilePanelBytes;
   static constexpr int kOnes = kTurns + TileTurns<Kind>::kBytes, kBroken = kOnes + kOnesBytes;
   static constexpr int kBytes = kBroken + kSweepTeams * static_cast<int>(sizeof(BrokenRows));
   static_assert(kBytes <= kSharedBytes);
@@ -36,7 +36,7 @@ struct CausalSweep {
   TileLane lane;
   TileTurns<Kind> turns;
   UnitShare share;
-  uint32_t of_values, coming;  // panels
+  uint32_t of_values, coming, triangle;  // panels
   RowStream<> keys, values, queries;
   BFloat16* out;
   int seen;                     // keys before the tile
@@ -45,7 +45,7 @@ struct CausalSweep {
 
   __device__ __forceinline__ CausalSweep(const Call<BFloat16>& of, const Task& part,
                                          const Team<kGroupThreads>& by, std::byte* memory,
-                                         uint32_t table)
+                                         uint32_t table, uint32_t ones_of_rows)
       : call(of),
         task(part),
         team(by),
@@ -55,6 +55,7 @@ struct CausalSweep {
         share(lane.warp),
         of_values(panels.raw(0)),
         coming(panels.raw(1)),
+        triangle(ones_of_rows),
         keys(key_rows(of.inputs.k), part.first, share),
         values(key_rows(of.inputs.v), part.first, share),
         queries(query_rows<Kind>(of.inputs.q, part, true), part.first, share),
@@ -62,14 +63,14 @@ struct CausalSweep {
         seen(static_cast<int>(part.sequence.earlier + part.first)),
         keys_left(static_cast<int>(min(part.end, part.sequence.k_count) - part.first)),
         queries_left(static_cast<int>(part.end - part.first)),
-        state{of.q_turning, lane, panels, {}, {}, {}} {
+        state{turns, lane, panels, {}, {}, {}} {
     copy_keys(keys_left);
     copy_values(keys_left);
   }
 
   __device__ __forceinline__ void run(const float* prefix, bool careful, uint32_t ones,
                                       BrokenRows* broken_rows) {
-    state.start(prefix, call.layout, task.sequence.earlier + task.first, team);
+    state.start(prefix, call, task.sequence.earlier + task.first, team);
     for (int tile = 0;; ++tile) {
       wait_copies<1>();  // for the keys; values come after them
       __syncwarp();
@@ -140,7 +141,7 @@ struct CausalSweep {
       if (Kind::kTurns) fill_rows(prefixes, panels.key_sum(tile));
       begin_products();
       if (Kind::kTurns) {
-        add_rows_up(prefixes, panel(panels.address + SweepPanels::kPlain), lane.warp);
+        add_rows_up(prefixes, panel(panels.address + SweepPanels::kPlain), panel(triangle));
         commit_products();
       }
       state.add(of_values, ones);
@@ -316,13 +317,16 @@ __global__ void __launch_bounds__(kSweepTeams* kGroupThreads, 1)
   wait_for_previous();
   let_next_begin();
   fill_ones(shared_address(memory) + Block::kOnes);
+  const uint32_t triangle = shared_address(memory) + Block::kTriangle;
+  fill_triangle(triangle);
   if (Kind::kTurns) TileTurns<Kind>::fill(call.q_turning, table);
+  show_to_tensor_cores();
   __syncthreads();
   const SweepPart part = sweep_part(heads, kSweepTeams, team.index);
   if (part.part >= parts) return;
   const Task task = query_task(call, part.head, part.part);
   if (task.first == task.end) return;
-  CausalSweep<Kind> sweep(call, task, team, memory + team.index * Block::kTeam, table);
+  CausalSweep<Kind> sweep(call, task, team, memory + team.index * Block::kTeam, table, triangle);
   auto* broken = reinterpret_cast<BrokenRows*>(memory + Block::kBroken) + team.index;
   sweep.run(call.prefixes + sweep_slot(call, task, part.part) * call.layout.size(),
             needs_care(call, task, part.part, team), shared_address(memory) + Block::kOnes, broken);

@@ -7,12 +7,12 @@
 
 namespace mala::gpu::hopper {
 
-// Panels of each team, and turns for all of them. Rows as they come: gradients of outputs, twice;
-// queries; keys; values.
+// Panels of each team; for all of them a triangle and turns. Rows as they come: gradients of
+// outputs, twice; queries; keys; values.
 template <class Kind>
 struct KeyGradientSweepBlock {
   static constexpr int kTeam = SweepPanels::bytes(5);
-  static constexpr int kTurns = kGradientTeams * kTeam;
+  static constexpr int kTriangle = kGradientTeams * kTeam, kTurns = kTriangle + kTilePanelBytes;
   static constexpr int kBytes = kTurns + TileTurns<Kind>::kBytes;
   static_assert(kBytes <= kSharedBytes);
 };
@@ -21,7 +21,7 @@ struct KeyGradientSweepBlock {
 // round, (values, features).
 template <class Kind>
 struct GradientSums {
-  const Turning& turning;
+  TileTurns<Kind> turns;
   TileLane lane;
   SweepPanels panels;
   TileRows matrix;
@@ -32,9 +32,10 @@ struct GradientSums {
   __device__ __forceinline__ float* features() const { return panels.vector(5); }
 
   // From those after the part, with the first position of its last tile.
-  __device__ __forceinline__ void start(const float* from, const StateLayout& layout, int tile,
+  __device__ __forceinline__ void start(const float* from, const Call<BFloat16>& call, int tile,
                                         int64_t position, const Team<kGroupThreads>& team) {
-    const OneTurn turn(turning, Kind::kTurns ? position : 0);
+    const StateLayout& layout = call.layout;
+    const OneTurn turn(call.q_turning, Kind::kTurns ? position : 0);
     auto turn_back = [&](float2& two, int pair) {
       if (!Kind::kTurns) return;
       const float2 by = turn.of(pair);
@@ -99,12 +100,12 @@ struct GradientSums {
       sum.x += more.x;
       sum.y += more.y;
       if (Kind::kTurns) {
-        const float2 turn = turn_of_tile(turning, pair);
+        const float2 turn = turns.of_tile(pair);
         rotate_pair<false>(sum.x, sum.y, turn.x, turn.y);
       }
       reinterpret_cast<float2*>(panels.rotated_sum(tile - 1))[pair] = sum;
     }
-    turn_columns<Kind, false>(matrix, turning, lane);
+    turn_columns<false>(matrix, turns, lane);
     show();
   }
 
@@ -130,6 +131,7 @@ struct CausalKeyGradients {
   TileLane lane;
   TileTurns<Kind> turns;
   UnitShare share;
+  uint32_t triangle;
   int last;                     // tile of the part
   int keys_left, queries_left;  // from the tile's first on
   RowStream<true> keys, values, queries, gradients;
@@ -140,7 +142,7 @@ struct CausalKeyGradients {
 
   __device__ __forceinline__ CausalKeyGradients(const Call<BFloat16>& of, const Task& part,
                                                 const Team<kGroupThreads>& by, std::byte* memory,
-                                                uint32_t table)
+                                                uint32_t table, uint32_t ones_of_rows)
       : call(of),
         task(part),
         team(by),
@@ -148,6 +150,7 @@ struct CausalKeyGradients {
         lane(by),
         turns(table, by),
         share(lane.warp),
+        triangle(ones_of_rows),
         last(static_cast<int>((part.end - part.first - 1) / kRowTokens)),
         keys_left(static_cast<int>(min(part.end, part.sequence.k_count) - first_of_last())),
         queries_left(static_cast<int>(part.end - first_of_last())),
@@ -160,14 +163,14 @@ struct CausalKeyGradients {
         d_value(gpu::key_rows<Kind>(of.gradients.v, part, true)
                     .at(first_of_last() + share.row, 8 * share.unit)),
         weights(weights_of(of, part.sequence, part.head) + first_of_last()),
-        sums{of.q_turning, lane, panels, {}, {}, {}, {}} {
+        sums{turns, lane, panels, {}, {}, {}, {}} {
     copy_queries(last, queries_left);
     copy_keys(keys_left);
     of_lane.load(weights, lane, queries_left);
   }
 
   __device__ __forceinline__ void run(const float* suffix) {
-    sums.start(suffix, call.layout, last, task.sequence.earlier + first_of_last(), team);
+    sums.start(suffix, call, last, task.sequence.earlier + first_of_last(), team);
     for (int tile = last;; --tile) {
       wait_copies<1>();  // for the queries; keys come after them
       __syncwarp();
@@ -195,6 +198,12 @@ struct CausalKeyGradients {
   __device__ __forceinline__ uint32_t of_queries() const { return panels.raw(2); }
   __device__ __forceinline__ uint32_t of_keys() const { return panels.raw(3); }
   __device__ __forceinline__ uint32_t of_values() const { return panels.raw(4); }
+  __device__ __forceinline__ uint64_t weighted_queries() const {
+    return panel(panels.address + SweepPanels::kRotated);
+  }
+  __device__ __forceinline__ uint64_t matrix() const {
+    return panel(panels.address + SweepPanels::kMatrix);
+  }
   __device__ __forceinline__ float* ratios() const { return panels.vector(6); }
   __device__ __forceinline__ float* means() const { return panels.vector(7); }
 
@@ -245,47 +254,51 @@ struct CausalKeyGradients {
   }
 
   __device__ __forceinline__ void apply(int tile) {
-    const uint64_t queries_right = panel(panels.address + SweepPanels::kRotated);
-    const uint64_t matrix = panel(panels.address + SweepPanels::kMatrix);
-    const uint64_t g = panel(of_gradients(tile));
     wait_copies<1>();  // for keys and values
     __syncwarp();
-    {
-      TileRows by_value, scores;
-      TileRows k = tile_features(of_keys(), lane, keys_left);
-      turns.rotate(k);
-      const PartRows left(k);
-      begin_products();
-      multiply_parts<RightRows::kKept>(scores, left, queries_right, false);
-      commit_products();
-      multiply_parts<RightRows::kKept>(by_value, left, matrix, false);
-      commit_products();
-      wait_products<1>();
-      const PartRows parts = weigh(scores, means());
-      wait_products();
-      begin_products();
-      multiply_by<RightRows::kSummed>(by_value, parts, g);
-      commit_products();
-      wait_products();
-      add_vector(by_value, sums.values());
-      // The values that lie there are read first.
-      LeftTwos v[4];
-#pragma unroll
-      for (int step = 0; step < 4; ++step) {
-        v[step] = load_matrices(of_values() + lane.places.at[step]);
-      }
-      __syncwarp();
-      write_rows(by_value, lane, share, of_values(), d_value, call.gradients.v.token_stride,
-                 keys_left);
-      meet_values(tile, v, g, queries_right, matrix);
-    }
+    TileRows by_value, by_key, scores;
+    const PartRows parts = meet_queries(by_value);
+    const uint64_t g = panel(of_gradients(tile));
+    begin_products();
+    multiply_by<RightRows::kSummed>(by_value, parts, g);
+    commit_products();
+    meet_values(g, scores, by_key);
+    sums.add(of_gradients(tile));
+    wait_products<3>();
+    add_vector(by_value, sums.values());
+    write_rows(by_value, lane, share, of_values(), d_value, call.gradients.v.token_stride,
+               keys_left);
+    wait_products<2>();
+    finish_keys(tile, scores, by_key);
   }
 
-  // Gradients of keys, from the tile's values.
-  __device__ __forceinline__ void meet_values(int tile, const LeftTwos (&v)[4], uint64_t g,
-                                              uint64_t queries_right, uint64_t matrix) {
-    TileRows by_key, scores;
+  // What keys meet after the tile, for the gradients of values, and the weights that queries within
+  // it have there.
+  __device__ __forceinline__ PartRows meet_queries(TileRows& by_value) const {
+    TileRows k = tile_features(of_keys(), lane, keys_left), scores;
+    keep_slopes(k, of_keys(), lane);
+    turns.rotate(k);
+    const PartRows left(k);
     begin_products();
+    multiply_parts<RightRows::kKept>(scores, left, weighted_queries(), false);
+    commit_products();
+    multiply_parts<RightRows::kKept>(by_value, left, matrix(), false);
+    commit_products();
+    wait_products<1>();
+    const PartRows parts = weigh(scores, means());
+    wait_products();
+    return parts;
+  }
+
+  // What values meet, for the gradients of keys: within the tile, and after it. Not waited for.
+  __device__ __forceinline__ void meet_values(uint64_t g, TileRows& scores,
+                                              TileRows& by_key) const {
+    LeftTwos v[4];
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+      v[step] = load_matrices(of_values() + lane.places.at[step]);
+    }
+    __syncwarp();
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
       multiply<64, RightRows::kKept>(scores.c, v[step], step_of<RightRows::kKept>(g, step),
@@ -294,23 +307,28 @@ struct CausalKeyGradients {
     commit_products();
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
-      const uint64_t right = step_of<RightRows::kSummed>(matrix, step);
+      const uint64_t right = step_of<RightRows::kSummed>(matrix(), step);
       multiply<64, RightRows::kSummed>(by_key.c, v[step], moved(right, kTilePanelBytes), step > 0);
       multiply<64, RightRows::kSummed>(by_key.c, v[step], right, true);
     }
     commit_products();
-    sums.add(of_gradients(tile));
-    wait_products<2>();
-    const PartRows parts = weigh(scores, ratios());
-    wait_products<1>();
+  }
+
+  // The gradients of keys, with what queries within the tile have to do with them.
+  __device__ __forceinline__ void finish_keys(int tile, TileRows& scores, TileRows& by_key) {
     TileRows later;  // plain queries from each on
-    fill_rows(later, panels.key_sum(tile));
-    begin_products();
-    multiply_parts<RightRows::kSummed>(by_key, parts, queries_right, true);
-    commit_products();
-    add_rows_up<true>(later, panel(panels.address + SweepPanels::kPlain), lane.warp);
-    commit_products();
-    wait_products<1>();
+    {
+      const PartRows parts = weigh(scores, ratios());
+      wait_products<1>();
+      begin_products();
+      multiply_parts<RightRows::kSummed>(by_key, parts, weighted_queries(), true);
+      commit_products();
+      fill_rows(later, panels.key_sum(tile));
+      begin_products();
+      add_rows_up<true>(later, panel(panels.address + SweepPanels::kPlain), panel(triangle));
+      commit_products();
+      wait_products<1>();
+    }
     add_vector(by_key, panels.rotated_sum(tile));
     turns.template rotate<true>(by_key);
     wait_products();
@@ -368,13 +386,17 @@ __global__ void __launch_bounds__(kGradientTeams* kGroupThreads, 1)
   const uint32_t table = shared_address(memory) + Block::kTurns;
   wait_for_previous();
   let_next_begin();
+  const uint32_t triangle = shared_address(memory) + Block::kTriangle;
+  fill_triangle(triangle);
   if (Kind::kTurns) TileTurns<Kind>::fill(call.q_turning, table);
+  show_to_tensor_cores();
   __syncthreads();
   const SweepPart part = sweep_part(heads, kGradientTeams, team.index);
   if (part.part >= parts) return;
   const Task task = query_task(call, part.head, part.part);
   if (task.first == task.end) return;
-  CausalKeyGradients<Kind> sweep(call, task, team, memory + team.index * Block::kTeam, table);
+  CausalKeyGradients<Kind> sweep(call, task, team, memory + team.index * Block::kTeam, table,
+                                 triangle);
   sweep.run(call.suffixes + sweep_slot(call, task, part.part) * call.layout.size());
 #else
   __trap();  // never launched there

@@ -82,7 +82,7 @@ static __device__ __noinline__ bool take_out_broken(uint32_t keys, uint32_t valu
 // and values' sum is that of the part alone.
 template <class Kind>
 struct SweepState {
-  const Turning& turning;
+  TileTurns<Kind> turns;
   TileLane lane;
   SweepPanels panels;
   TileRows matrix;
@@ -91,10 +91,11 @@ struct SweepState {
   int count = 0;    // of keys in the part
 
   // From the sums before the part, with the first position of the part.
-  __device__ __forceinline__ void start(const float* from, const StateLayout& layout,
+  __device__ __forceinline__ void start(const float* from, const Call<BFloat16>& call,
                                         int64_t position, const Team<kGroupThreads>& team) {
+    const StateLayout& layout = call.layout;
     const float* rotated = from + layout.rotated_keys();
-    const OneTurn turn(turning, Kind::kTurns ? position : 0);
+    const OneTurn turn(call.q_turning, Kind::kTurns ? position : 0);
     if (team.thread < 64) panels.key_sum(0)[team.thread] = from[layout.keys() + team.thread];
     if (team.thread < 32) {
       float2 two = *reinterpret_cast<const float2*>(rotated + 2 * team.thread);
@@ -139,13 +140,13 @@ struct SweepState {
   // After a tile with so many keys: the sums before tile `next`.
   __device__ __forceinline__ void go_on(int next, int keys) {
     count += keys;
-    turn_columns<Kind, true>(matrix, turning, lane);
+    turn_columns<true>(matrix, turns, lane);
     show(next);
   }
 
   // The sum of rotated keys before tile `next`, turned back: two of its columns.
   __device__ __forceinline__ void set_rotated(int next, int pair, float2 sum) const {
-    turn_back(sum, pair, [&](int of) { return turn_of_tile(turning, of); });
+    turn_back(sum, pair, [&](int of) { return turns.of_tile(of); });
     reinterpret_cast<float2*>(panels.rotated_sum(next))[pair] = sum;
   }
 

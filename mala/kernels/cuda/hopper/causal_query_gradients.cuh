@@ -12,12 +12,12 @@ namespace mala::gpu::hopper {
 
 constexpr int kGradientTeams = kGradientTeamsOnHopper;
 
-// Panels of each team; for all of them turns and ones; broken rows of each. Rows as they come:
-// values and gradients of outputs, twice; keys; queries.
+// Panels of each team; for all of them a triangle, turns and ones; broken rows of each. Rows as
+// they come: values and gradients of outputs, twice; keys; queries.
 template <class Kind>
 struct QueryGradientSweepBlock {
   static constexpr int kTeam = SweepPanels::bytes(6);
-  static constexpr int kTurns = kGradientTeams * kTeam;
+  static constexpr int kTriangle = kGradientTeams * kTeam, kTurns = kTriangle + kTilePanelBytes;
   static constexpr int kOnes = kTurns + TileTurns<Kind>::kBytes, kBroken = kOnes + kOnesBytes;
   static constexpr int kBytes = kBroken + kGradientTeams * static_cast<int>(sizeof(BrokenRows));
   static_assert(kBytes <= kSharedBytes);
@@ -32,6 +32,7 @@ struct CausalQueryGradients {
   TileLane lane;
   TileTurns<Kind> turns;
   UnitShare share;
+  uint32_t triangle;
   RowStream<> keys, values, queries, gradients;
   BFloat16* d_query;
   SweepWeights* weights;        // of the tile's first token
@@ -41,7 +42,7 @@ struct CausalQueryGradients {
 
   __device__ __forceinline__ CausalQueryGradients(const Call<BFloat16>& of, const Task& part,
                                                   const Team<kGroupThreads>& by, std::byte* memory,
-                                                  uint32_t table)
+                                                  uint32_t table, uint32_t ones_of_rows)
       : call(of),
         task(part),
         team(by),
@@ -49,6 +50,7 @@ struct CausalQueryGradients {
         lane(by),
         turns(table, by),
         share(lane.warp),
+        triangle(ones_of_rows),
         keys(key_rows(of.inputs.k), part.first, share),
         values(key_rows(of.inputs.v), part.first, share),
         queries(query_rows<Kind>(of.inputs.q, part, true), part.first, share),
@@ -59,14 +61,14 @@ struct CausalQueryGradients {
         seen(static_cast<int>(part.sequence.earlier + part.first)),
         keys_left(static_cast<int>(min(part.end, part.sequence.k_count) - part.first)),
         queries_left(static_cast<int>(part.end - part.first)),
-        state{of.q_turning, lane, panels, {}, {}, {}} {
+        state{turns, lane, panels, {}, {}, {}} {
     copy_others(0, keys_left, queries_left);
     copy_queries(queries_left);
   }
 
   __device__ __forceinline__ void run(const float* prefix, bool careful, uint32_t ones,
                                       BrokenRows* broken_rows) {
-    state.start(prefix, call.layout, task.sequence.earlier + task.first, team);
+    state.start(prefix, call, task.sequence.earlier + task.first, team);
     for (int tile = 0;; ++tile) {
       wait_copies<1>();  // for all but the queries
       __syncwarp();
@@ -134,35 +136,35 @@ struct CausalQueryGradients {
     store_rows(panels.address + SweepPanels::kRotated, lane.places, k);
   }
 
-  // Of the tile's queries: the gradients, and weights for the second sweep.
+  // Of the tile's queries: the gradients, and weights for the second sweep. Sums of keys are made
+  // twice, since registers do not hold them in between.
   __device__ __forceinline__ void apply(int tile, uint32_t ones, TileRows& x) {
     TwoSums s, r, met, in_tile;
-    TileRows q, sums, by_values;
-    fill_rows(sums, panels.key_sum(tile));
-    begin_products();
-    add_rows_up(sums, plain_keys(), lane.warp);
-    commit_products();
-    meet_values(tile, by_values);
-    wait_copies<1>();  // for the queries
-    __syncwarp();
-    q = tile_features(of_queries(), lane, kRowTokens);
-    wait_products<1>();
-    add_dots(s, q, sums);
-    if (lane.warp == 3 && lane.g == 7) keep_row(sums, 1, lane, panels.key_sum(tile + 1));
-
-    Accumulator<8> means;
-    fill_rows(sums, panels.rotated_sum(tile));
-    begin_products();
-    add_rows_up(sums, rotated_keys(), lane.warp);
-    meet_state(tile, x, means);
-    commit_products();
-    state.add(of_values(tile), ones);
-    turns.rotate(q);
-    wait_products<1>();
-    add_dots(r, q, sums);
-    if (lane.warp == 3 && lane.g == 7) keep_rotated(tile + 1, sums);
+    TileRows q, by_values;
     float of_sum[2], of_centre[2];
-    share_means(means, of_sum, of_centre);
+    {
+      TileRows sums;
+      sum_keys_up(panels.key_sum(tile), plain_keys(), sums);
+      wait_copies<1>();  // for the queries
+      __syncwarp();
+      q = tile_features(of_queries(), lane, kRowTokens);
+      keep_slopes(q, of_queries(), lane);
+      wait_products();
+      add_dots(s, q, sums);
+      if (lane.warp == 3 && lane.g == 7) keep_row(sums, 1, lane, panels.key_sum(tile + 1));
+
+      Accumulator<8> means;
+      sum_keys_up(panels.rotated_sum(tile), rotated_keys(), sums);
+      meet_state(tile, x, means);
+      state.add(of_values(tile), ones);
+      turns.rotate(q);
+      wait_products<2>();
+      add_dots(r, q, sums);
+      if (lane.warp == 3 && lane.g == 7) keep_rotated(tile + 1, sums);
+      meet_values(tile, by_values);
+      wait_products();
+      share_means(means, of_sum, of_centre);
+    }
     {
       const PartRows parts = mask(by_values, of_centre, in_tile);
       begin_products();
@@ -170,23 +172,36 @@ struct CausalQueryGradients {
       commit_products();
       wait_products();
     }
-    TileRows plain;
-    fill_rows(plain, panels.key_sum(tile));
-    begin_products();
-    add_rows_up(plain, plain_keys(), lane.warp);
-    commit_products();
+    TileRows rotated, plain;
+    sum_keys_up(panels.rotated_sum(tile), rotated_keys(), rotated);
+    sum_keys_up(panels.key_sum(tile), plain_keys(), plain);
     add_dots(met, q, x);
 #pragma unroll
-    for (int half = 0; half < 2; ++half)
+    for (int half = 0; half < 2; ++half) {
       in_tile.of[half] = of_sum[half] + row_sum(in_tile.of[half]);
-    float by_plain[2];
-    finish(s, r, met, in_tile, of_centre, sums, x, by_plain);
+    }
+    const RowFactors by = find_factors(s, r, met, in_tile, of_centre);
+    wait_products<1>();
+#pragma unroll
+    for (int i = 0; i < 32; ++i) {
+      const int half = i / 2 % 2;
+      x.c[i] = fmaf(by.product[half], x.c[i], by.rotated[half] * rotated.c[i]);
+    }
     turns.template rotate<true>(x);
     wait_products();
 #pragma unroll
-    for (int i = 0; i < 32; ++i) x.c[i] = fmaf(by_plain[i / 2 % 2], plain.c[i], x.c[i]);
+    for (int i = 0; i < 32; ++i) x.c[i] = fmaf(by.plain[i / 2 % 2], plain.c[i], x.c[i]);
     multiply_slopes(x, of_queries(), lane);
     __syncwarp();
+  }
+
+  // Of each row the sum of keys up to it, and of those before the tile; not waited for.
+  __device__ __forceinline__ void sum_keys_up(const float* before, uint64_t of_tile,
+                                              TileRows& to) const {
+    fill_rows(to, before);
+    begin_products();
+    add_rows_up(to, of_tile, panel(triangle));
+    commit_products();
   }
 
   static __device__ __forceinline__ void add_dots(TwoSums& to, const TileRows& a,
@@ -198,6 +213,7 @@ struct CausalQueryGradients {
   // g . v of all values of the tile, not waited for.
   __device__ __forceinline__ void meet_values(int tile, TileRows& to) const {
     const uint64_t right = panel(of_values(tile));
+    begin_products();
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
       const LeftTwos g = load_matrices(of_gradients(tile) + lane.places.at[step]);
@@ -219,6 +235,7 @@ struct CausalQueryGradients {
       multiply<64, LeftRows::kKept>(x.c, g, right, true);
       multiply<8, LeftRows::kKept>(means.c, g, moved(narrow, step * kStepRows * 16), step > 0);
     }
+    commit_products();
   }
   // Of a row, lanes have the two parts of the one, then those of the other.
   __device__ __forceinline__ void share_means(const Accumulator<8>& means, float (&of_sum)[2],
@@ -264,13 +281,17 @@ struct CausalQueryGradients {
     }
   }
 
-  // x = product * x + rotated * sums, with what the sums of all rows' dots tell; the weights are
-  // written, for values as they are: what they have in common is in the ratio.
-  __device__ __forceinline__ void finish(const TwoSums& s, const TwoSums& r, const TwoSums& met,
-                                         const TwoSums& by_values, const float (&by_centre)[2],
-                                         const TileRows& sums, TileRows& x,
-                                         float (&by_plain)[2]) const {
-    float product[2], rotated[2];
+  // The query's gradient is product * S g + rotated * sum of rotated keys, turned back, + plain *
+  // sum of keys.
+  struct RowFactors {
+    float product[2], rotated[2], plain[2];
+  };
+  // From what rows' dots tell. The weights are written, for values as they are: what they have in
+  // common is in the ratio.
+  __device__ __forceinline__ RowFactors find_factors(const TwoSums& s, const TwoSums& r,
+                                                     const TwoSums& met, const TwoSums& by_values,
+                                                     const float (&by_centre)[2]) const {
+    RowFactors to;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int of_tile = max(min(lane.row(half) + 1, keys_left), 0);
@@ -281,19 +302,16 @@ struct CausalQueryGradients {
       const CausalSlopes slopes =
           causal_slopes(call, w, row_sum(met.of[half]), by_values.of[half], by_centre[half]);
       // So small a number leaves nothing of a product.
-      product[half] = fabsf(w.product) < 1e-30f ? 1e-30f : w.product;
-      rotated[half] = slopes.rotated;
-      by_plain[half] = slopes.plain;
+      to.product[half] = fabsf(w.product) < 1e-30f ? 1e-30f : w.product;
+      to.rotated[half] = slopes.rotated;
+      to.plain[half] = slopes.plain;
       if (lane.t == 0 && lane.row(half) < queries_left) {
-        const float ratio = __fdividef(slopes.rotated, product[half]) - by_centre[half];
-        *reinterpret_cast<float4*>(weights + lane.row(half)) = {product[half], slopes.plain, ratio,
-                                                                w.mean};
+        const float ratio = __fdividef(slopes.rotated, to.product[half]) - by_centre[half];
+        *reinterpret_cast<float4*>(weights + lane.row(half)) = {to.product[half], slopes.plain,
+                                                                ratio, w.mean};
       }
     }
-#pragma unroll
-    for (int i = 0; i < 32; ++i) {
-      x.c[i] = fmaf(product[i / 2 % 2], x.c[i], rotated[i / 2 % 2] * sums.c[i]);
-    }
+    return to;
   }
 
   __device__ __forceinline__ int take_out(int tile, BrokenRows* rows) const {
@@ -339,13 +357,17 @@ __global__ void __launch_bounds__(kGradientTeams* kGroupThreads, 1)
   wait_for_previous();
   let_next_begin();
   fill_ones(shared_address(memory) + Block::kOnes);
+  const uint32_t triangle = shared_address(memory) + Block::kTriangle;
+  fill_triangle(triangle);
   if (Kind::kTurns) TileTurns<Kind>::fill(call.q_turning, table);
+  show_to_tensor_cores();
   __syncthreads();
   const SweepPart part = sweep_part(heads, kGradientTeams, team.index);
   if (part.part >= parts) return;
   const Task task = query_task(call, part.head, part.part);
   if (task.first == task.end) return;
-  CausalQueryGradients<Kind> sweep(call, task, team, memory + team.index * Block::kTeam, table);
+  CausalQueryGradients<Kind> sweep(call, task, team, memory + team.index * Block::kTeam, table,
+                                   triangle);
   auto* broken = reinterpret_cast<BrokenRows*>(memory + Block::kBroken) + team.index;
   sweep.run(call.prefixes + sweep_slot(call, task, part.part) * call.layout.size(),
             needs_care(call, task, part.part, team), shared_address(memory) + Block::kOnes, broken);

@@ -53,9 +53,11 @@ struct SumPanels {
   }
 };
 
+// The panels of each team, of which there are at most so many, and turns for all of them.
+constexpr int kMostSumTeams = kSweepTeamsOnHopper;
 template <class Kind>
 struct SumBlockOfSweeps {
-  static constexpr int kTurns = kSweepTeamsOnHopper * SumPanels::kBytes;
+  static constexpr int kTurns = kMostSumTeams * SumPanels::kBytes;
   static constexpr int kBytes = kTurns + TileTurns<Kind>::kBytes;
   static_assert(kBytes <= kSharedBytes);
 };
@@ -101,18 +103,18 @@ struct CausalSums {
   // Leaves the sums in `to`.
   __device__ __forceinline__ void run(float* to) {
     const int tiles = static_cast<int>(divide_up(left, kRowTokens));
-    for (int tile = 0; tile < tiles; ++tile) {
-      wait_copies<2>();  // for the rows; their values and the next ones come after them
-      __syncwarp();
-      stage(tile);
-      wait_copies<1>();
-      wait_products();
+    stage(0);
+    for (int tile = 0;; ++tile) {
+      wait_copies<1>();  // for the values; rows come after them
       show_to_tensor_cores();
       team.sync();  // everyone's tile is here, and everyone is done with the one before
-      copy_values(tile + 1, left - kRowTokens);
-      if (tile > 0) turn_columns<Kind, true>(matrix, call.q_turning, lane);
-      add(tile);
       left -= kRowTokens;
+      copy_values(tile + 1, left);
+      add(tile);
+      if (tile + 1 == tiles) break;
+      stage(tile + 1);
+      wait_products();
+      turn_columns<true>(matrix, turns, lane);
     }
     wait_products();
     write(to, task.sequence.earlier + task.first + (tiles - 1) * kRowTokens);
@@ -140,6 +142,8 @@ struct CausalSums {
 
   // Features by their weights become panels, and sums of the lane.
   __device__ __forceinline__ void stage(int tile) {
+    wait_copies<2>();  // for the rows; their values and the next ones come after them
+    __syncwarp();
     TileRows x = tile_features(panels.coming(tile), lane, kOfQueries ? kRowTokens : left);
     __syncwarp();
     copy_rows(tile, left - 2 * kRowTokens);
@@ -150,7 +154,7 @@ struct CausalSums {
       for (int i = 0; i < 32; ++i) x.c[i] *= of_lane.of[i / 2 % 2].product;
     }
     store_rows(panels.features(tile), lane.places, x);
-    turn_rotated(tile);
+    turn_rotated();
     add_columns(rotated, x, of_lane.of[0].rotated, of_lane.of[1].rotated);
     if (lane.t == 0) {
 #pragma unroll
@@ -174,11 +178,11 @@ struct CausalSums {
     }
   }
 
-  __device__ __forceinline__ void turn_rotated(int tile) {
-    if (!Kind::kTurns || tile == 0) return;
+  __device__ __forceinline__ void turn_rotated() {
+    if (!Kind::kTurns) return;
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
-      const float2 turn = turn_of_tile(call.q_turning, 4 * j + lane.t);
+      const float2 turn = turns.of_tile(4 * j + lane.t);
       rotate_pair<true>(rotated[2 * j], rotated[2 * j + 1], turn.x, turn.y);
     }
   }
@@ -247,7 +251,7 @@ struct CausalSums {
 
 // One dimension: as many teams as all heads have parts.
 template <class Kind, bool kOfQueries>
-__global__ void __launch_bounds__(kSweepTeamsOnHopper* kGroupThreads, 1)
+__global__ void __launch_bounds__(kMostSumTeams* kGroupThreads, 1)
     causal_sums_kernel(const __grid_constant__ Call<BFloat16> call, unsigned heads,
                        unsigned parts) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -255,18 +259,17 @@ __global__ void __launch_bounds__(kSweepTeamsOnHopper* kGroupThreads, 1)
   std::byte* memory = panels_of_block;
   using Block = SumBlockOfSweeps<Kind>;
   const Team<kGroupThreads> team;
-  const uint32_t table = shared_address(memory) + Block::kTurns;
+  const uint32_t at = shared_address(memory), table = at + Block::kTurns;
   wait_for_previous();
   let_next_begin();
   if (Kind::kTurns) TileTurns<Kind>::fill(call.q_turning, table);
   __syncthreads();
-  const SweepPart part = sweep_part(heads, kSweepTeamsOnHopper, team.index);
+  const SweepPart part = sweep_part(heads, blockDim.x / kGroupThreads, team.index);
   if (part.part >= parts) return;
   const Task task =
       kOfQueries ? query_task(call, part.head, part.part) : key_task(call, part.head, part.part);
   if (task.first == task.end) return;
-  CausalSums<Kind, kOfQueries> sums(call, task, team,
-                                    shared_address(memory) + team.index * SumPanels::kBytes, table);
+  CausalSums<Kind, kOfQueries> sums(call, task, team, at + team.index * SumPanels::kBytes, table);
   sums.run(call.parts + task.slot * call.layout.size());
 #else
   __trap();  // never launched there

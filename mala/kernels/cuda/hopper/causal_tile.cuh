@@ -43,19 +43,31 @@ struct TileLane {
   __device__ __forceinline__ int column(int j) const { return 8 * j + 2 * t; }
 };
 
-// How the rows of a tile turn, in shared memory: each lane finds its own side by side.
+// How the rows of a tile turn, in shared memory: each lane finds its own side by side. Behind them
+// how sums turn from one tile to the next.
 template <class Kind>
 struct TileTurns {
-  static constexpr int kPairs = 32, kBytes = Kind::kTurns ? kRowTokens * kPairs * 8 : 0;
-  uint32_t own;
+  static constexpr int kPairs = 32, kRowBytes = kRowTokens * kPairs * 8;
+  static constexpr int kBytes = Kind::kTurns ? kRowBytes + kPairs * 8 : 0;
+  uint32_t own, step;
 
   __device__ __forceinline__ TileTurns(uint32_t table, const Team<kGroupThreads>& team)
-      : own(table + 16 * team.thread) {}
+      : own(table + 16 * team.thread), step(table + kRowBytes) {}
+
+  __device__ __forceinline__ float2 of_tile(int pair) const {
+    float2 turn;
+    asm("ld.shared.v2.f32 {%0,%1}, [%2];" : "=f"(turn.x), "=f"(turn.y) : "r"(step + 8 * pair));
+    return turn;
+  }
 
   // By all threads of the block, from the table of the first positions.
   static __device__ __forceinline__ void fill(const Turning& turning, uint32_t table) {
     const auto* from = reinterpret_cast<const float2*>(turning.rests);
-    for (int i = threadIdx.x; i < kBytes / 16; i += blockDim.x) {
+    if (threadIdx.x < kPairs / 2) {
+      const auto two = reinterpret_cast<const uint4*>(from + kRowTokens * kPairs)[threadIdx.x];
+      store_shared(table + kRowBytes + 16 * threadIdx.x, two);
+    }
+    for (int i = threadIdx.x; i < kRowBytes / 16; i += blockDim.x) {
       const int thread = i % kGroupThreads, half = i / kGroupThreads / 4,
                 jj = i / kGroupThreads % 4;
       const int row = thread / 32 * 16 + thread % 32 / 4 + 8 * half;
@@ -94,10 +106,6 @@ struct OneTurn {
     return {a.x * b.x - a.y * b.y, a.y * b.x + a.x * b.y};
   }
 };
-// From one tile to the next.
-__device__ __forceinline__ float2 turn_of_tile(const Turning& turning, int pair) {
-  return __ldg(reinterpret_cast<const float2*>(turning.rests) + kRowTokens * 32 + pair);
-}
 
 // How the lanes of a warp share the units of its 16 rows: each has one of every fourth row.
 struct UnitShare {
@@ -155,16 +163,31 @@ __device__ __forceinline__ TileRows tile_features(uint32_t panel, const TileLane
   return x;
 }
 
-// x times the slopes of the features of such rows.
-__device__ __forceinline__ void multiply_slopes(TileRows& x, uint32_t panel, const TileLane& lane) {
+// The slopes of features take the place of the rows they came from, until they are needed: in
+// float16, which holds numbers up to one four times as well as the gradients' type.
+__device__ __forceinline__ void keep_slopes(const TileRows& features, uint32_t panel,
+                                            const TileLane& lane) {
+  __syncwarp();  // everyone has read the rows
 #pragma unroll
   for (int step = 0; step < 4; ++step) {
-    TileRows raw;
-    unpack(load_matrices(panel + lane.places.at[step]), step, raw);
+    LeftTwos twos;
 #pragma unroll
-    for (int i = 8 * step; i < 8 * step + 8; ++i) {
-      const float slope = exponential<BFloat16>(raw.c[i]);
-      x.c[i] *= raw.c[i] > 0.0f ? 1.0f : slope;
+    for (int i = 0; i < 4; ++i) {
+      const int at = pair_of(step, i);
+      twos.at[i] = pack<Float16>(smaller(features.c[at], 1.0f), smaller(features.c[at + 1], 1.0f));
+    }
+    store_matrices(panel + lane.places.at[step], twos);
+  }
+}
+__device__ __forceinline__ void multiply_slopes(TileRows& x, uint32_t panel, const TileLane& lane) {
+  __syncwarp();
+#pragma unroll
+  for (int step = 0; step < 4; ++step) {
+    const LeftTwos twos = load_matrices(panel + lane.places.at[step]);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      x.c[pair_of(step, i)] *= low_of<Float16>(twos.at[i]);
+      x.c[pair_of(step, i) + 1] *= high_of<Float16>(twos.at[i]);
     }
   }
 }
@@ -272,13 +295,13 @@ __device__ __forceinline__ void keep_row(const TileRows& from, int half, const T
 }
 
 // The columns of sums turn by a tile's length.
-template <class Kind, bool kBack>
-__device__ __forceinline__ void turn_columns(TileRows& sums, const Turning& turning,
+template <bool kBack, class Kind>
+__device__ __forceinline__ void turn_columns(TileRows& sums, const TileTurns<Kind>& turns,
                                              const TileLane& lane) {
   if (!Kind::kTurns) return;
 #pragma unroll
   for (int j = 0; j < 8; ++j) {
-    const float2 turn = turn_of_tile(turning, 4 * j + lane.t);
+    const float2 turn = turns.of_tile(4 * j + lane.t);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       rotate_pair<kBack>(sums.at(j, half, 0), sums.at(j, half, 1), turn.x, turn.y);

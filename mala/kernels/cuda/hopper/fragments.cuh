@@ -112,22 +112,31 @@ __device__ __forceinline__ void multiply_by(TileRows& to, const PartRows& left, 
   }
 }
 
+// A panel of ones on the diagonal and before it, by all threads of the block.
+__device__ __forceinline__ void fill_triangle(uint32_t to) {
+  for (int i = threadIdx.x; i < 8 * kRowTokens; i += blockDim.x) {
+    const int row = i / 8, unit = i % 8;
+    uint32_t twos[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int column = 8 * unit + 2 * j;
+      twos[j] = (column <= row ? 0x3F80u : 0) | (column < row ? 0x3F800000u : 0);
+    }
+    store_shared(to + in_panel(row, unit), {twos[0], twos[1], twos[2], twos[3]});
+  }
+}
+
 // Of each row the sum over the rows of a tile up to it, or from it on, added. The tile is in two
 // parts.
 template <bool kFrom = false>
-__device__ __forceinline__ void add_rows_up(TileRows& to, uint64_t tile, int warp) {
-  constexpr uint32_t kOnes = 0x3F803F80u;
-  const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
-  auto seen = [&](int column) { return kFrom ? column >= g : column <= g; };
-  const uint32_t diagonal = (seen(2 * t) ? 0x3F80u : 0) | (seen(2 * t + 1) ? 0x3F800000u : 0);
+__device__ __forceinline__ void add_rows_up(TileRows& to, uint64_t tile, uint64_t triangle) {
+  constexpr LeftRows kLeft = kFrom ? LeftRows::kSummed : LeftRows::kKept;
 #pragma unroll
   for (int step = 0; step < 4; ++step) {
-    const uint32_t all = (kFrom ? step > warp : step < warp) ? kOnes : 0;
-    const uint32_t own = step == warp ? diagonal : all, half = step == warp ? kOnes : all;
-    const LeftTwos left{{own, kFrom ? all : half, kFrom ? half : all, own}};
+    const uint64_t left = moved(triangle, step * kStepRows * (kFrom ? kPanelRowBytes : 2));
     const uint64_t right = step_of<RightRows::kSummed>(tile, step);
-    multiply<64, RightRows::kSummed>(to.c, left, moved(right, kTilePanelBytes));
-    multiply<64, RightRows::kSummed>(to.c, left, right);
+    multiply<64, kLeft>(to.c, left, moved(right, kTilePanelBytes), true);
+    multiply<64, kLeft>(to.c, left, right, true);
   }
 }
 

@@ -119,10 +119,13 @@ struct KeyFeatures {
         pair(4 * of.unit()),
         by_column(goes_by_column<Kind::kHow>(by, pair)) {}
 
-  __device__ __forceinline__ Turns turns(const SpotOf<Kind>* spots, int piece) const {
+  __device__ __forceinline__ AxisSpot spot(const SpotOf<Kind>* spots, int piece) const {
+    if (!Kind::kTurns) return {};
+    return on_axis(spots + share.row() + piece * S::kRowsAtOnce, by_column);
+  }
+  __device__ __forceinline__ Turns turns(const AxisSpot& spot) const {
     if (!Kind::kTurns) return {};
     Turns by;
-    const AxisSpot spot = on_axis(spots + share.row() + piece * S::kRowsAtOnce, by_column);
     by.two[0] = turns_of_two<Kind::kHow>(turning, spot, pair);
     by.two[1] = turns_of_two<Kind::kHow>(turning, spot, pair + 2);
     return by;
@@ -133,9 +136,12 @@ struct KeyFeatures {
   __device__ __forceinline__ void write(KeyUnits<kDim>& keys, int step, int left,
                                         const SpotOf<Kind>* spots, uint32_t to) {
     if (!share.works()) return;
+    AxisSpot spot_of[S::kPieces];  // all asked for at once
+#pragma unroll
+    for (int piece = 0; piece < S::kPieces; ++piece) spot_of[piece] = spot(spots, piece);
 #pragma unroll
     for (int piece = 0; piece < S::kPieces; ++piece) {
-      const Turns by = turns(spots, piece);
+      const Turns by = turns(spot_of[piece]);
       const Eight phi = features<BFloat16>(Feature::kElu1, unpack<BFloat16>(keys.raw[piece]));
       if (kWhole) keys.ask(piece, step);
       const bool exists = kWhole || piece * S::kRowsAtOnce < left;

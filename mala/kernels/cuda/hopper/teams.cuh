@@ -10,21 +10,25 @@ namespace mala::gpu::hopper {
 constexpr int kGroupThreads = 128, kRowTokens = 64;  // of a warpgroup, and of a tile
 constexpr int kAlign = 1024;                         // of panels, and of a block's memory
 
-// One or two warpgroups. Team i of a block has tiles i, i + kTeams, ...
+// One or two warpgroups. Team i of a block has tiles i, i + kTeams, ... Threads are counted without
+// a sign, so that dividing by a power of two is one instruction.
 template <int kThreads>
 struct Team {
-  int index, thread;
+  int index;
+  unsigned thread;
 
   // Taken from one lane, so that the compiler knows it to be the same for all.
   __device__ __forceinline__ Team()
       : index(__shfl_sync(~0u, static_cast<int>(threadIdx.x / kThreads), 0)),
-        thread(static_cast<int>(threadIdx.x) % kThreads) {}
+        thread(threadIdx.x % kThreads) {}
 
   __device__ __forceinline__ void sync() const {
     asm volatile("bar.sync %0, %1;" ::"r"(index + 1), "n"(kThreads) : "memory");
   }
   // The lane's first row of a tile, where lane (g, t) of warp w has rows 16 w + g and + 8.
-  __device__ __forceinline__ int row() const { return thread / 32 * 16 + thread % 32 / 4; }
+  __device__ __forceinline__ int row() const {
+    return static_cast<int>(thread / 32 * 16 + thread % 32 / 4);
+  }
   // Of the tiles of a part.
   __device__ __forceinline__ int tiles(const Task& task, int teams) const {
     const int all = static_cast<int>(divide_up(task.end - task.first, kRowTokens));
@@ -64,13 +68,13 @@ struct TileShare {
   static constexpr int kTileBytes = kPanels * kPanelBytes;
   static constexpr int kPieceBytes = kRowsAtOnce * kPanelRowBytes;
 
-  int thread;
+  unsigned thread;
 
   __device__ __forceinline__ bool works() const {
     return kWorkers == kThreads || thread < kWorkers;
   }
-  __device__ __forceinline__ int unit() const { return thread % kUnits; }
-  __device__ __forceinline__ int row() const { return thread / kUnits; }
+  __device__ __forceinline__ int unit() const { return static_cast<int>(thread % kUnits); }
+  __device__ __forceinline__ int row() const { return static_cast<int>(thread / kUnits); }
   // Of its first piece in panels; others follow kPieceBytes apart.
   __device__ __forceinline__ uint32_t place() const {
     return unit() / 8 * kPanelBytes + in_panel(row(), unit() % 8);
@@ -112,7 +116,8 @@ struct LaneRows {
   __device__ __forceinline__ LaneRows(const Rows<const BFloat16>& from, const Task& task,
                                       const Team<kGroupThreads>& team, uint32_t memory)
       : slots(memory + 16 * team.thread),
-        rows(from, task, team.index * kRowTokens + team.row(), team.thread % 4 * 8) {}
+        rows(from, task, team.index * kRowTokens + team.row(),
+             static_cast<int>(team.thread % 4 * 8)) {}
 
   __device__ __forceinline__ void copy(int step) {
 #pragma unroll
