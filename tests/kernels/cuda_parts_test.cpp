@@ -100,6 +100,70 @@ TEST(Plans, TurnsOfCausalSumsFit) {
   }
 }
 
+// Parts of whole tiles, none longer than sums may be, and no more than fill the device twice unless
+// they would be too long.
+TEST(Parts, SweepsFillTheDeviceOnce) {
+  EXPECT_EQ(sweep_part_tokens(64, 128, 264), 32 * kHopperTile);
+  EXPECT_EQ(sweep_part_tokens(16, 128, 264), 8 * kHopperTile);
+  EXPECT_EQ(sweep_part_tokens(1, 1, 264), kHopperTile);
+  for (const int64_t heads : {1, 3, 64, 1000}) {
+    for (const int64_t tiles : {1, 2, 13, 128, 1024, 100'000}) {
+      const int64_t tokens = sweep_part_tokens(heads, tiles, 264);
+      EXPECT_EQ(tokens % kHopperTile, 0);
+      EXPECT_LE(tokens, std::max(kMostPartTokens, divide_up(tiles, kMostParts) * kHopperTile));
+    }
+  }
+}
+
+// Which causal calls go by warpgroups: heads of 64 along a line; in the backward a head of keys for
+// each of queries, and no gate without a local term.
+TEST(Plans, CausalSweepsByWarpgroups) {
+  struct Case {
+    const char* about;
+    int64_t dim, heads;
+    bool rope, local, gate, forward, backward;
+  };
+  const Case cases[] = {{"usual", 64, 1, true, false, false, true, true},
+                        {"with a local term", 64, 1, true, true, false, true, true},
+                        {"with a tail", 64, 1, true, true, true, true, true},
+                        {"with a gate alone", 64, 1, true, false, true, true, false},
+                        {"without turns", 64, 1, false, false, false, true, false},
+                        {"with groups of heads", 64, 3, true, false, false, true, false},
+                        {"of larger heads", 128, 1, true, false, false, false, false}};
+  for (const Case& c : cases) {
+    AttentionInputs<BFloat16> inputs = some_inputs(1, 700, c.dim);
+    inputs.q.heads = c.heads;
+    if (c.local) inputs.local = inputs.q;
+    if (c.gate) inputs.gate = inputs.q;
+    AttentionOptions options;
+    if (c.rope) options.q_rope = options.k_rope = Rope::line();
+    auto goes = [&](Direction direction) {
+      return Plan<BFloat16>(inputs, options, direction, some_device(), {}, {.causal = true})
+                 .query_cluster > 0;
+    };
+    EXPECT_EQ(goes(Direction::kForward), c.forward) << c.about;
+    EXPECT_EQ(goes(Direction::kBackward), c.backward) << c.about;
+  }
+}
+
+// Rows that vectors cannot walk over are for the kernels for all.
+TEST(Plans, UnfitGradientsAreNotForWarpgroups) {
+  const AttentionInputs<BFloat16> inputs = some_inputs(1, 700, 64);
+  AttentionOptions options;
+  options.q_rope = options.k_rope = Rope::line();
+  alignas(16) static BFloat16 nothing[2];
+  const HeadsView<BFloat16> fit = dense_heads(nothing, 1, 1, 700, 64);
+  HeadsView<BFloat16> unfit = fit;
+  unfit.data = nothing + 1;
+  for (int which = 0; which < 4; ++which) {
+    Plan<BFloat16> plan(inputs, options, Direction::kBackward, some_device(), {}, {.causal = true});
+    ASSERT_GT(plan.query_cluster, 0);
+    auto of = [&](int i) { return which == i ? unfit : fit; };
+    plan.set_tensors(of(0), {of(1), of(2), of(3), {}, {}});
+    EXPECT_EQ(plan.query_cluster, 0) << which;
+  }
+}
+
 // A width that nobody has is no number of rows.
 TEST(Plans, EndlessRowsAreNotNear) {
   AttentionOptions options;

@@ -48,8 +48,12 @@ class CausalCall {
     if (!to.before.empty()) call_.state_gradient_before = to.before.data();
     plan_.launch_tables(on_);
     if (!call_.inputs.lengths.key_counts.empty()) launch_clear_uncounted(on_, call_);
-    const Call<T> call = find_prefixes(false);
-    if (call_.inputs.gate.data) find_gate_gradient();
+    Call<T> call = find_prefixes(false);
+    if (call.inputs.gate.data) find_gate_gradient(call);
+    if (plan_.query_cluster > 0 && call.inputs.local.data) {
+      launch_local_gradients(on_, call_);
+      call.out_gradient = call_.out_gradient = call_.gradients.local;
+    }
     launch_causal_query_gradients(on_, call, plan_.padded, plan_.query_grid());
     find_suffixes();
     const PassGrid grid{plan_.units(), plan_.most_query_parts, 1, plan_.query_cluster};
@@ -84,8 +88,7 @@ class CausalCall {
   }
 
   // (attention + local) * dout: the forward, with another gate.
-  void find_gate_gradient() {
-    Call<T> call = call_;
+  void find_gate_gradient(Call<T> call) {
     call.inputs.gate = call.out_gradient;
     call.vectors.gate = call.vectors.out_gradient;
     call.out = call.gradients.gate;

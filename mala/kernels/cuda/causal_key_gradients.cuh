@@ -93,9 +93,8 @@ struct CausalKeyRows {
     commit_copies();
   }
 
-  // Of the queries of one head; where kFirst, also of those after the tile.
-  template <bool kFirst>
-  __device__ __forceinline__ void add_queries(int64_t first_token) {
+  // Of the queries of one head; of the first one, also of those after the tile.
+  __device__ __forceinline__ void add_queries(int64_t first_token, bool is_first) {
     const SweepLane lane;
     const int first = 2 * lane.row_warp;  // no earlier tokens
     Scores<T> scores;
@@ -105,7 +104,7 @@ struct CausalKeyRows {
       const LeftBlock<T> left(turned_key(first_token, 0, column),
                               turned_key(first_token, 1, column), false);
       scores.add(left, queries.rotated, block, first, kTileEights);
-      if constexpr (kFirst) by_value.add(left, matrix, block);
+      if (is_first) by_value.add(left, matrix, block);
     }
     weigh(scores, first, queries.mean);
     by_value.add(scores, queries.gradients, first, kTileEights);
@@ -115,7 +114,7 @@ struct CausalKeyRows {
       const int column = block * kBlockCols + 8 * lane.t;
       const LeftBlock<T> left(value(first_token, 0, column), value(first_token, 1, column), false);
       scores.add(left, queries.gradients, block, first, kTileEights);
-      if constexpr (kFirst) by_key.add_transposed(left, matrix, block);
+      if (is_first) by_key.add_transposed(left, matrix, block);
     }
     weigh(scores, first, queries.rotated_key);
     by_key.add(scores, queries.rotated, first, kTileEights);
@@ -261,11 +260,7 @@ __global__ void __launch_bounds__(SweepShape<kDim>::kThreads, kSweepBlocks<kDim>
       const auto stage = stage_of(queries);
       stage.ask_for(first);
       wait_copies<0>();  // lanes read what they asked for themselves
-      if (member == 0) {
-        stage.template stage_sums<false>(first);
-      } else {
-        stage.template stage_sums<true>(first);
-      }
+      stage.stage_sums(first, member > 0);
     }
     for (int member = 0; member < group; ++member) {
       const Task queries = member_task(call, task, member);
@@ -277,12 +272,8 @@ __global__ void __launch_bounds__(SweepShape<kDim>::kThreads, kSweepBlocks<kDim>
       }
       stage.stage(first);
       __syncthreads();
-      if (member == 0) {
-        sum_rows_up<false>(tiles.sums, state.keys);
-        rows.template add_queries<true>(first);
-      } else {
-        rows.template add_queries<false>(first);
-      }
+      if (member == 0) sum_rows_up<false>(tiles.sums, state.keys);
+      rows.add_queries(first, member == 0);
       if constexpr (kRuns) matrix.add(tiles.rotated, tiles.gradients, tiles.product);
       state.add(tiles);
     }
@@ -316,7 +307,7 @@ __global__ void __launch_bounds__(SweepShape<kDim>::kThreads, kSweepBlocks<kDim>
   RunningMatrix<T, kDim, kRuns ? kDim / 64 : 1> matrix;
   for (int64_t first = task.first; first < task.end; first += kTileTokens) {
     wait_copies<0>();
-    stage.template stage_sums<false>(first);
+    stage.stage_sums(first, false);
     stage.stage(first);
     if (first + kTileTokens < task.end) stage.ask_for(first + kTileTokens);
     __syncthreads();

@@ -51,12 +51,11 @@ struct CausalQueryStage {
     commit_copies();
   }
 
-  // Where kAdds, the weighted queries are added to those of other heads.
-  template <bool kAdds>
-  __device__ __forceinline__ void stage_sums(int64_t first) const {
+  // Weighted queries, or what they add to those of other heads.
+  __device__ __forceinline__ void stage_sums(int64_t first, bool adds) const {
     for_each_eight(first, [&](int row, int64_t token, bool exists, int column, const Spot&) {
       Eight x{};
-      if (kAdds) x = tiles.sums.eight(row, column);
+      if (adds) x = tiles.sums.eight(row, column);
       if (exists && column < call.layout.dim) {
         add_scaled(x, weights[token].plain, phi_of(row, token, column));
       }

@@ -265,13 +265,14 @@ void Plan<T>::choose_sweep_tokens(const DeviceFacts& device) {
 }
 
 // Sweeps by warpgroups, where there are such: heads of 64 that turn along a line, or not at all in
-// the forward; in the backward without a tail, and with a head of keys for each of queries.
+// the forward; in the backward with a head of keys for each of queries, and no gate without a local
+// term, whose gradient has what comes through the gate.
 template <typename T>
 bool Plan<T>::choose_hopper_sweeps(Direction direction, const DeviceFacts& device) {
   constexpr int64_t kMostPositions = (int64_t{1} << 31) - 1;  // that they count
   const Turned how = how_turned(call);
   const bool forward = direction == Direction::kForward;
-  const bool plain = call.group == 1 && !call.inputs.local.data && !call.inputs.gate.data;
+  const bool plain = call.group == 1 && (call.inputs.local.data || !call.inputs.gate.data);
   if (!device.has_wgmma || !is_usual() || padded != 64 || (!forward && !plain) ||
       (how != Turned::kLine && !(forward && how == Turned::kNot)) || !call.turn_alike ||
       queries_.last + call.q_turning.offset >= kMostPositions) {
@@ -352,7 +353,8 @@ void Plan<T>::set_tensors(HeadsView<const T> out_gradient, const AttentionGradie
   auto unfit = [](const auto& view, bool vectors) { return view.data && !vectors; };
   const bool bad_queries = unfit(out_gradient, has.out_gradient) || unfit(gradients.q, has.d_query);
   const bool bad_keys = unfit(gradients.k, has.d_key) || unfit(gradients.v, has.d_value);
-  if (bad_queries || (is_causal_ && bad_keys)) query_cluster = 0;
+  const bool bad_tail = unfit(gradients.local, has.d_local) || unfit(gradients.gate, has.d_gate);
+  if (bad_queries || (is_causal_ && (bad_keys || bad_tail))) query_cluster = 0;
   if (is_causal_) return;  // parts are the same, and sums of keys write none of them
   if (bad_keys) key_cluster = 0;
   find_parts();

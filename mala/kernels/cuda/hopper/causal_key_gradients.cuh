@@ -296,7 +296,7 @@ struct CausalKeyGradients {
     LeftTwos v[4];
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
-      v[step] = load_matrices(of_values() + lane.places.at[step]);
+      v[step] = load_matrices(of_values() + lane.places.at(step));
     }
     __syncwarp();
 #pragma unroll

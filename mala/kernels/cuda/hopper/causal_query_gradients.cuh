@@ -216,7 +216,7 @@ struct CausalQueryGradients {
     begin_products();
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
-      const LeftTwos g = load_matrices(of_gradients(tile) + lane.places.at[step]);
+      const LeftTwos g = load_matrices(of_gradients(tile) + lane.places.at(step));
       multiply<64, RightRows::kKept>(to.c, g, step_of<RightRows::kKept>(right, step), step > 0);
     }
     commit_products();

@@ -56,7 +56,9 @@ struct TileTurns {
 
   __device__ __forceinline__ float2 of_tile(int pair) const {
     float2 turn;
-    asm("ld.shared.v2.f32 {%0,%1}, [%2];" : "=f"(turn.x), "=f"(turn.y) : "r"(step + 8 * pair));
+    asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];"  // here, and not once for all tiles
+                 : "=f"(turn.x), "=f"(turn.y)
+                 : "r"(step + 8 * pair));
     return turn;
   }
 
@@ -110,16 +112,16 @@ struct OneTurn {
 // How the lanes of a warp share the units of its 16 rows: each has one of every fourth row.
 struct UnitShare {
   int row, unit;
-  uint32_t even, odd;  // places of the first of them and of the next
+  uint32_t first;  // place
 
   __device__ __forceinline__ explicit UnitShare(int warp)
-      : row(16 * warp + static_cast<int>(threadIdx.x) % 32 / 8),
-        unit(static_cast<int>(threadIdx.x) % 8),
-        even(in_panel(row, unit)),
-        odd(in_panel(row + 4, unit)) {}
+      : row(16 * warp + static_cast<int>(threadIdx.x % 32 / 8)),
+        unit(static_cast<int>(threadIdx.x % 8)),
+        first(in_panel(row, unit)) {}
 
+  // Four rows further on a unit has changed places with the fourth from it.
   __device__ __forceinline__ uint32_t place(int i) const {
-    return (i % 2 ? odd : even) + i / 2 * kPanelGroupBytes;
+    return (first ^ i % 2 * 4 << 4) + i * 4 * kPanelRowBytes;
   }
 };
 
@@ -138,8 +140,7 @@ struct RowStream {
                                        uint32_t panel) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const bool exists = share.row + 4 * i < left;
-      copy_async(panel + share.place(i), exists ? next + 4 * i * stride : next, exists);
+      copy_async(panel + share.place(i), next + 4 * i * stride, share.row + 4 * i < left);
     }
     next += (kBack ? -kRowTokens : kRowTokens) * stride;
   }
@@ -151,7 +152,7 @@ __device__ __forceinline__ TileRows tile_features(uint32_t panel, const TileLane
   TileRows x;
 #pragma unroll
   for (int step = 0; step < 4; ++step) {
-    LeftTwos raw = load_matrices(panel + lane.places.at[step]);
+    LeftTwos raw = load_matrices(panel + lane.places.at(step));
     if (end < kRowTokens) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) raw.at[i] = lane.row(i % 2) < end ? raw.at[i] : kNone;
@@ -176,14 +177,14 @@ __device__ __forceinline__ void keep_slopes(const TileRows& features, uint32_t p
       const int at = pair_of(step, i);
       twos.at[i] = pack<Float16>(smaller(features.c[at], 1.0f), smaller(features.c[at + 1], 1.0f));
     }
-    store_matrices(panel + lane.places.at[step], twos);
+    store_matrices(panel + lane.places.at(step), twos);
   }
 }
 __device__ __forceinline__ void multiply_slopes(TileRows& x, uint32_t panel, const TileLane& lane) {
   __syncwarp();
 #pragma unroll
   for (int step = 0; step < 4; ++step) {
-    const LeftTwos twos = load_matrices(panel + lane.places.at[step]);
+    const LeftTwos twos = load_matrices(panel + lane.places.at(step));
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       x.c[pair_of(step, i)] *= low_of<Float16>(twos.at[i]);
@@ -205,7 +206,7 @@ __device__ __forceinline__ void write_rows(const TileRows& x, const TileLane& la
       const int at = pair_of(step, i);
       twos.at[i] = pack<BFloat16>(x.c[at], x.c[at + 1]);
     }
-    store_matrices(stage + lane.places.at[step], twos);
+    store_matrices(stage + lane.places.at(step), twos);
   }
   __syncwarp();
 #pragma unroll
