@@ -81,7 +81,8 @@ struct Teams {
   int sum_keys, apply_queries, query_gradients, key_gradients;
 };
 constexpr Teams teams_on_hopper(int padded) {
-  return padded == 64 ? Teams{4, 4, 2, 3} : Teams{2, 3, 1, 2};
+  if (padded == 64) return {4, 4, 2, 3};
+  return padded == 96 ? Teams{2, 3, 1, 3} : Teams{2, 3, 1, 2};
 }
 // Of causal sweeps, in heads of 64: forward, and for gradients.
 constexpr int kSweepTeamsOnHopper = 3, kGradientTeamsOnHopper = 2;

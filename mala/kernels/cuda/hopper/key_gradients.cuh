@@ -13,7 +13,7 @@ namespace mala::gpu::hopper {
 template <int kDim, int kTeams>
 struct KeyGradientBlock {
   using S = TileShare<kDim, kGroupThreads>;
-  static constexpr int kThreads = kTeams * kGroupThreads, kStages = kDim <= 96 ? 2 : 1;
+  static constexpr int kThreads = kTeams * kGroupThreads, kStages = kDim <= 64 ? 2 : 1;
   static constexpr int kBaseBytes = Matrix<kDim>::kPanels * kStepRows * kPanelRowBytes;
   static constexpr int kBase = Matrix<kDim>::kBytes, kRight = kBase + kBaseBytes;
   static constexpr int kValues = (kRight + FineMatrix<kDim>::kBytes + kAlign - 1) / kAlign * kAlign;
