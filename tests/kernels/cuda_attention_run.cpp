@@ -1,104 +1,17 @@
 // Copies a problem to the device, runs it there, and brings the results back.
 #include "tests/kernels/cuda_attention_run.h"
 
-#include <cuda_runtime_api.h>
-
-#include <cmath>
 #include <memory>
 
 #include "mala/kernels/cuda/attention.h"
-#include "mala/kernels/cuda/check.h"
+#include "tests/kernels/cuda_compare.h"
+#include "tests/kernels/cuda_memory.h"
 #include "tests/support/compare.h"
 #include "tests/support/guarded.h"
-#include "tests/support/sequence_comparison.h"
 #include "tests/support/sequences.h"
 
 namespace mala::test {
 namespace {
-
-// Device memory of an exact number of bytes between guards, full of NaN at first.
-class DeviceBytes {
- public:
-  explicit DeviceBytes(size_t size) : size_(size) {
-    MALA_CUDA_CHECK(cudaMalloc(&start_, size + 2 * kGuard));
-    MALA_CUDA_CHECK(cudaMemset(start_, kGuardByte, size + 2 * kGuard));
-    MALA_CUDA_CHECK(cudaMemset(data(), kPoison, size));
-  }
-  ~DeviceBytes() { cudaFree(start_); }
-  DeviceBytes(const DeviceBytes&) = delete;
-
-  std::byte* data() const { return start_ + kGuard; }
-  size_t size() const { return size_; }
-
-  bool guards_intact() const {
-    std::vector<std::byte> guards(2 * kGuard);
-    MALA_CUDA_CHECK(cudaMemcpy(guards.data(), start_, kGuard, cudaMemcpyDeviceToHost));
-    MALA_CUDA_CHECK(
-        cudaMemcpy(guards.data() + kGuard, data() + size_, kGuard, cudaMemcpyDeviceToHost));
-    for (const std::byte guard : guards)
-      if (guard != std::byte{kGuardByte}) return false;
-    return true;
-  }
-
- private:
-  static constexpr size_t kGuard = 256;  // also what keeps the alignment
-  static constexpr int kGuardByte = 0xa5, kPoison = 0xff;
-
-  std::byte* start_ = nullptr;
-  size_t size_;
-};
-
-// All memory of a host tensor, on the device.
-template <typename T>
-class DeviceTensor {
- public:
-  explicit DeviceTensor(const Tensor<T>& host)
-      : bytes_(host.memory().size() * sizeof(T)), view_(host.view()) {
-    if (!host.exists()) return;
-    MALA_CUDA_CHECK(
-        cudaMemcpy(bytes_.data(), host.memory().data(), bytes_.size(), cudaMemcpyHostToDevice));
-    const ptrdiff_t first = view_.data - host.memory().data();
-    view_.data = reinterpret_cast<const T*>(bytes_.data()) + first;
-  }
-
-  HeadsView<const T> view() const { return view_; }
-  HeadsView<T> output() const {
-    const HeadsView<const T>& x = view_;
-    return {const_cast<T*>(x.data), x.batch,       x.heads,        x.tokens,    x.dim,
-            x.batch_stride,         x.head_stride, x.token_stride, x.dim_stride};
-  }
-  void copy_back(Tensor<T>& host) const {
-    if (!host.exists()) return;
-    MALA_CUDA_CHECK(cudaMemcpy(const_cast<T*>(host.memory().data()), bytes_.data(), bytes_.size(),
-                               cudaMemcpyDeviceToHost));
-  }
-
- private:
-  DeviceBytes bytes_;
-  HeadsView<const T> view_;
-};
-
-// The caller's tables of cos and sin, rows and all that lies between them.
-class DeviceRope {
- public:
-  explicit DeviceRope(const Rope& host) : cos_(bytes_of(host)), sin_(bytes_of(host)), rope(host) {
-    if (host.kind != Rope::Kind::kTable) return;
-    MALA_CUDA_CHECK(cudaMemcpy(cos_.data(), host.cos, cos_.size(), cudaMemcpyHostToDevice));
-    MALA_CUDA_CHECK(cudaMemcpy(sin_.data(), host.sin, sin_.size(), cudaMemcpyHostToDevice));
-    rope.cos = reinterpret_cast<const float*>(cos_.data());
-    rope.sin = reinterpret_cast<const float*>(sin_.data());
-  }
-
- private:
-  static size_t bytes_of(const Rope& host) {
-    return host.kind == Rope::Kind::kTable ? host.table_rows * host.table_stride * sizeof(float)
-                                           : 0;
-  }
-  DeviceBytes cos_, sin_;
-
- public:
-  Rope rope;
-};
 
 // One call with all its memory.
 template <typename T>
@@ -179,60 +92,6 @@ class DeviceCall {
   std::unique_ptr<DeviceBytes> scratch_;
 };
 
-double rms(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double x : values) sum += x * x;
-  return values.empty() ? 0 : std::sqrt(sum / static_cast<double>(values.size()));
-}
-
-std::vector<double> difference(const std::vector<double>& a, const std::vector<double>& b) {
-  std::vector<double> d(a.size());
-  for (size_t i = 0; i < a.size(); ++i) d[i] = a[i] - b[i];
-  return d;
-}
-
-// Half a unit of the last place, and what the two parts of a state's numbers leave of a term.
-template <typename T>
-constexpr double kHalfUnit = std::is_same_v<T, BFloat16> ? 0x1p-9 : 0x1p-12;
-template <typename T>
-constexpr double kLeastPart = kHalfUnit<T> / 32;
-
-// Errors of all that is rounded inside, besides the last rounding, may be as large as that.
-constexpr double kRoundings = 2;
-// The product of a gate and the gradient of out is rounded before it is used: a share of the terms,
-// which sums over few tokens can leave far behind.
-constexpr double kGateRounding = 0.5;
-
-template <typename T>
-bool expect_part(const char* what, const std::vector<double>& actual,
-                 const std::vector<double>& expected, double term_size, const AttentionCase& c) {
-  if (expected.empty()) return true;
-  std::vector<double> rounded_once(expected.size());
-  for (size_t i = 0; i < expected.size(); ++i) rounded_once[i] = to_float(rounded<T>(expected[i]));
-  // A few numbers may happen to be round: as many digits as numbers usually have are always lost.
-  const double rounding =
-      std::max(rms(difference(rounded_once, expected)), 0.4 * kHalfUnit<T> * rms(expected));
-  const double error = actual.size() == expected.size() ? rms(difference(actual, expected)) : NAN;
-  const double gate_rounding = c.gate ? kGateRounding * kHalfUnit<T> : 0;
-  const double bound = kRoundings * rounding + (kLeastPart<T> + gate_rounding) * term_size;
-  EXPECT_LE(error, bound) << what << " is wrong, of the size " << rms(expected)
-                          << "\n  in the case " << describe(c);
-  return error <= bound;
-}
-
-template <typename T>
-bool expect_sequence(const AttentionResults& actual, const AttentionResults& expected,
-                     const AttentionCase& one) {
-  const TermSizes sizes(one, sight_of(one));
-  bool close = expect_part<T>("out", actual.out, expected.out, sizes.out, one);
-  close &= expect_part<T>("the gradient of q", actual.q, expected.q, sizes.q, one);
-  close &= expect_part<T>("the gradient of k", actual.k, expected.k, sizes.k, one);
-  close &= expect_part<T>("the gradient of v", actual.v, expected.v, sizes.v, one);
-  close &= expect_part<T>("the gradient of local", actual.local, expected.local, 1, one);
-  close &= expect_part<T>("the gradient of gate", actual.gate, expected.gate, sizes.out, one);
-  return close;
-}
-
 }  // namespace
 
 template <typename T>
@@ -280,8 +139,9 @@ void expect_gpu_close(const AttentionResults& actual, const AttentionResults& ex
     expect_close<float>(actual, expected, c);
   } else {
     for (int64_t s = 0; s < c.sequences(); ++s) {
-      if (!expect_sequence<T>(sequence_results(actual, c, s), sequence_results(expected, c, s),
-                              sequence_case(c, s))) {
+      const AttentionCase one = sequence_case(c, s);
+      if (!expect_roundings<T>(sequence_results(actual, c, s), sequence_results(expected, c, s),
+                               one, sight_of(one))) {
         return;
       }
       const std::vector<double> uncounted = uncounted_gradients(actual, c, s);

@@ -1,0 +1,140 @@
+// Copies a causal problem to the device, runs it there, and brings the results back.
+#include "tests/kernels/cuda_causal_run.h"
+
+#include <gtest/gtest.h>
+
+#include "mala/kernels/cuda/causal.h"
+#include "tests/kernels/cuda_compare.h"
+#include "tests/kernels/cuda_memory.h"
+#include "tests/support/compare.h"
+#include "tests/support/guarded.h"
+#include "tests/support/sequences.h"
+
+namespace mala::test {
+namespace {
+
+using T = BFloat16;
+
+// What a call reads, on the device; the counts of a state before stay on the host.
+class DeviceInputs {
+ public:
+  explicit DeviceInputs(const CausalProblem<T>& problem)
+      : problem_(problem),
+        q_(problem.tokens.q),
+        k_(problem.tokens.k),
+        v_(problem.tokens.v),
+        local_(problem.tokens.local),
+        gate_(problem.tokens.gate),
+        out_gradient_(problem.tokens.out_gradient),
+        sums_(problem.sums),
+        after_gradient_(problem.after_gradient) {}
+
+  CausalInputs<T> views() const {
+    return {{q_.view(), k_.view(), v_.view(), local_.view(), gate_.view(),
+             problem_.about.tokens.lengths.view()},
+            {sums_.span(), problem_.about.before}};
+  }
+  CausalOutputGradients<T> gradients() const {
+    return {out_gradient_.view(), after_gradient_.span()};
+  }
+
+ private:
+  const CausalProblem<T>& problem_;
+  DeviceTensor<T> q_, k_, v_, local_, gate_, out_gradient_;
+  DeviceNumbers<double> sums_, after_gradient_;
+};
+
+void run_forward(const CausalProblem<T>& problem, const DeviceInputs& inputs,
+                 CausalResults& results) {
+  const CausalCase& c = problem.about;
+  const AttentionOptions& options = problem.tokens.options;
+  Tensor<T> host_out(problem.tokens.out_shape(), c.tokens.layouts[kOut], Role::kOutput);
+  const DeviceTensor<T> out(host_out);
+  const DeviceNumbers<double> sums(c.after ? c.state_size() : 0);
+  const DeviceNumbers<int64_t> counts(c.after ? c.tokens.sequences() : 0);
+  const DeviceBytes scratch(gpu::causal_forward_scratch_bytes(inputs.views(), options));
+  gpu::causal_forward<T>(inputs.views(), options, out.output(), {sums.span(), counts.span()},
+                         {scratch.data(), scratch.size()}, nullptr);
+  MALA_CUDA_CHECK(cudaDeviceSynchronize());
+  out.copy_back(host_out);
+  EXPECT_TRUE(host_out.guards_intact() && sums.guards_intact() && counts.guards_intact() &&
+              scratch.guards_intact())
+      << "memory beside what forward writes was written: " << describe(c);
+  results.tokens.out = host_out.values();
+  results.after = sums.copy_back();
+  results.counts = counts.copy_back();
+}
+
+void run_backward(const CausalProblem<T>& problem, const DeviceInputs& inputs,
+                  CausalResults& results) {
+  const CausalCase& c = problem.about;
+  const AttentionOptions& options = problem.tokens.options;
+  GuardedGradients<T> host(problem.tokens);
+  const DeviceTensor<T> q(host.q), k(host.k), v(host.v), local(host.local), gate(host.gate);
+  const DeviceNumbers<double> before(c.before_gradient ? c.state_size() : 0);
+  const DeviceBytes scratch(gpu::causal_backward_scratch_bytes(inputs.views(), options));
+  gpu::causal_backward<T>(
+      inputs.views(), options, inputs.gradients(),
+      {{q.output(), k.output(), v.output(), local.output(), gate.output()}, before.span()},
+      {scratch.data(), scratch.size()}, nullptr);
+  MALA_CUDA_CHECK(cudaDeviceSynchronize());
+  q.copy_back(host.q);
+  k.copy_back(host.k);
+  v.copy_back(host.v);
+  local.copy_back(host.local);
+  gate.copy_back(host.gate);
+  EXPECT_TRUE(host.guards_intact() && before.guards_intact() && scratch.guards_intact())
+      << "memory beside what backward writes was written: " << describe(c);
+  results.tokens = host.with(results.tokens.out);
+  results.before_gradient = before.copy_back();
+}
+
+// Sums of products of two parts each, in float, as a share of the largest: some 2^-20 were seen.
+constexpr double kSumsError = 0x1p-18;
+// The gradient of a state comes from features and gradients in one part, as those of tokens do.
+constexpr double kSumsGradientError = 0x1p-8;
+
+void expect_states_close(const CausalResults& actual, const CausalResults& expected,
+                         const CausalCase& c, int64_t sequence) {
+  for (int part = 0; part < kStateParts; ++part) {
+    auto error = [&](const std::vector<double>& x, const std::vector<double>& y) {
+      return relative_error(state_part(x, c.tokens, sequence, part),
+                            state_part(y, c.tokens, sequence, part));
+    };
+    EXPECT_LE(error(actual.after, expected.after), kSumsError)
+        << "part " << part << " of the state after the call is wrong\n  in the case "
+        << describe(c);
+    EXPECT_LE(error(actual.before_gradient, expected.before_gradient), kSumsGradientError)
+        << "part " << part << " of the gradient of the state before is wrong\n  in the case "
+        << describe(c);
+  }
+}
+
+}  // namespace
+
+CausalResults run_on_gpu(const CausalProblem<T>& problem) {
+  const DeviceInputs inputs(problem);
+  CausalResults results;
+  run_forward(problem, inputs, results);
+  run_backward(problem, inputs, results);
+  return results;
+}
+
+void check_on_gpu(const CausalCase& asked) {
+  const CausalProblem<T> problem(well_conditioned(asked));
+  const CausalCase& c = problem.about;
+  const CausalResults actual = run_on_gpu(problem), expected = run_reference(problem);
+  EXPECT_EQ(actual.counts, expected.counts) << describe(c);
+  for (int64_t s = 0; s < c.tokens.sequences(); ++s) {
+    SCOPED_TRACE(str("sequence ", s, " of ", describe(c)));
+    const AttentionCase one = sequence_case(c.tokens, s);
+    expect_roundings<T>(sequence_results(actual.tokens, c.tokens, s),
+                        sequence_results(expected.tokens, c.tokens, s), one,
+                        causal_sight_of(one, c.before_of(s)));
+    expect_states_close(actual, expected, c, s);
+    EXPECT_EQ(max_size(uncounted_gradients(actual.tokens, c.tokens, s)), 0)
+        << "keys beyond the count have gradients";
+  }
+}
+
+}  // namespace mala::test

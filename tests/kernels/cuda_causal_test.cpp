@@ -1,0 +1,169 @@
+// The causal kernels of the GPU against the definition: sizes around tiles, options, states,
+// lengths, groups of heads, and numbers that are none.
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "mala/kernels/cuda/check.h"
+#include "tests/kernels/cuda_attention_run.h"
+#include "tests/kernels/cuda_causal_run.h"
+
+namespace mala::test {
+namespace {
+
+// Cases go round all devices. Where they are emulated, these differ in the number of parts that a
+// head falls into, and in how many tiles a part has.
+class GpuCausal : public GpuTest {
+ protected:
+  void TearDown() override { cudaSetDevice(0); }
+
+  void use_next_device() {
+    const int count = static_cast<int>(gpu::devices().size());
+    MALA_CUDA_CHECK(cudaSetDevice(next_++ % count));
+  }
+  void check(const CausalCase& c) {
+    use_next_device();
+    check_on_gpu(c);
+  }
+
+ private:
+  int next_ = 0;
+};
+
+// Tiles have 64 tokens. Heads of 64 are those that warpgroups work on, where there is a rotation
+// along a line or none.
+CausalCase usual_case(int64_t tokens) {
+  CausalCase c = CausalCase::of(tokens, 64, 64);
+  c.set_rope(Rope::line());
+  c.after = c.before_gradient = false;
+  return c;
+}
+
+TEST_F(GpuCausal, TokenCountsAroundTiles) {
+  for (const int64_t tokens : {1, 63, 64, 65, 200, 300}) {
+    CausalCase c = usual_case(tokens);
+    check(c);
+    c.set_rope(Rope::none());
+    check(c);
+  }
+}
+
+TEST_F(GpuCausal, EveryRuleAndNorm) {
+  for (const Rule rule : kRules) {
+    for (const Norm norm : kNorms) {
+      CausalCase c = usual_case(200);
+      c.tokens.options = options_of(rule, norm);
+      check(c);
+      c.set_rope(Rope::line(1000));
+      c.tokens.options.key_mean = false;
+      check(c);
+    }
+  }
+}
+
+// What warpgroups do not know goes to the kernels for all.
+TEST_F(GpuCausal, OtherHeadsFeaturesAndRotations) {
+  for (const int64_t dim : {8, 32, 96, 128}) {
+    CausalCase c = usual_case(130);
+    c.tokens.dim = dim;
+    c.tokens.value_dim = 136 - dim;
+    check(c);
+  }
+  for (const Feature feature : kFeatures) {
+    for (const Rope::Kind kind : {Rope::Kind::kGrid, Rope::Kind::kLine}) {
+      CausalCase c = usual_case(70);
+      c.tokens.options.feature = feature;
+      c.set_rope(some_rope(kind, 3));
+      check(c);
+    }
+  }
+}
+
+TEST_F(GpuCausal, StatesBeforeAndAfter) {
+  for (const int64_t tokens : {1, 64, 150, 300}) {
+    CausalCase c = usual_case(tokens);
+    c.tokens.batch = 2;
+    c.before = {0, 77};
+    c.after = c.before_gradient = true;
+    check(c);
+    c.set_rope(Rope::none());
+    c.before = {1000, 3};
+    check(c);
+  }
+}
+
+TEST_F(GpuCausal, KeyCountsAndPackedSequences) {
+  CausalCase c = usual_case(200);
+  c.tokens.batch = 3;
+  c.tokens.lengths.key_counts = {40, 77, 200};
+  check(c);
+  c.after = true;
+  c.before = {5, 0, 9};
+  check(c);
+  CausalCase packed = usual_case(0);
+  packed.pack({1, 65, 130});
+  check(packed);
+}
+
+TEST_F(GpuCausal, GroupsOfHeadsAndTails) {
+  for (const int64_t group : {2, 3}) {
+    for (const int tail : {0, 1, 2, 3}) {
+      CausalCase c = usual_case(group == 2 ? 150 : 65);
+      c.tokens.heads = 2 * group;
+      c.tokens.group = group;
+      c.tokens.set_tail(tail);
+      check(c);
+    }
+  }
+}
+
+TEST_F(GpuCausal, LayoutsAndAlignment) {
+  for (const Layout layout : {Layout::kTokensFirst, Layout::kPacked, Layout::kReversed}) {
+    CausalCase c = usual_case(100);
+    c.tokens.heads = 2;
+    c.tokens.set_input_layouts(layout);
+    c.tokens.set_output_layouts(layout);
+    check(c);
+    c.tokens.misalign = 1;
+    check(c);
+  }
+}
+
+// Which tokens of a head have nothing but numbers.
+std::vector<bool> tokens_of_numbers(const std::vector<double>& values, int64_t dim) {
+  std::vector<bool> all(values.size() / static_cast<size_t>(dim), true);
+  for (size_t i = 0; i < values.size(); ++i)
+    if (!std::isfinite(values[i])) all[i / static_cast<size_t>(dim)] = false;
+  return all;
+}
+
+// A key or value that is no number spoils what comes after it, and nothing before. The kernels for
+// all, which take rows of any alignment, keep to that for outputs alone: gradients of queries in
+// the same tile are spoiled too.
+TEST_F(GpuCausal, WhatIsNoNumberStaysBehind) {
+  constexpr double kBad[] = {std::numeric_limits<double>::quiet_NaN(),
+                             std::numeric_limits<double>::infinity()};
+  for (const int64_t at : {0, 70, 127, 199}) {
+    for (const int64_t misalign : {0, 1}) {
+      CausalCase c = usual_case(200);
+      c.tokens.misalign = misalign;
+      CausalProblem<BFloat16> problem(c);
+      const double bad = kBad[at % 2];
+      problem.tokens.k.view().head(0, 0).at(at, 3) = rounded<BFloat16>(bad);
+      problem.tokens.v.view().head(0, 0).at(at, 5) = rounded<BFloat16>(bad);
+      use_next_device();
+      const AttentionResults actual = run_on_gpu(problem).tokens;
+      const AttentionResults expected = run_reference(problem).tokens;
+      EXPECT_EQ(tokens_of_numbers(actual.out, 64), tokens_of_numbers(expected.out, 64))
+          << bad << " at token " << at;
+      if (misalign > 0) continue;
+      EXPECT_EQ(tokens_of_numbers(actual.q, 64), tokens_of_numbers(expected.q, 64))
+          << bad << " at token " << at;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mala::test
