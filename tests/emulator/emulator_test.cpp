@@ -1,0 +1,137 @@
+// The emulator itself: instructions do what PTX says, and mistakes of kernels show.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "mala/core/dtypes.h"
+#include "mala/core/error.h"
+#include "tests/emulator/planted.h"
+#include "tests/emulator/scheduler.h"
+
+namespace mala::emulator {
+namespace {
+
+// Each test begins with the order in which warps take turns.
+class Emulator : public testing::Test {
+ protected:
+  void SetUp() override { set_seed(0); }
+};
+
+std::vector<float> numbers(size_t count) {
+  std::vector<float> all(count);
+  std::iota(all.begin(), all.end(), 1.0f);
+  return all;
+}
+
+bool all_numbers(const std::vector<float>& values) {
+  for (const float x : values)
+    if (std::isnan(x)) return false;
+  return true;
+}
+
+// What a launch with a mistake says.
+template <typename Run>
+std::string message_of(Run&& run) {
+  try {
+    run();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "nothing";
+}
+std::string message_of_copy(Mistake mistake) {
+  return message_of([&] { run_copy(numbers(256), mistake); });
+}
+bool says(const std::string& text, const std::string& what) {
+  return text.find(what) != std::string::npos;
+}
+
+TEST_F(Emulator, CopiesArrive) {
+  for (const uint32_t seed : {0, 1, 2, 3}) {
+    set_seed(seed);
+    EXPECT_EQ(run_copy(numbers(256), Mistake::kNone), numbers(256)) << "seed " << seed;
+  }
+}
+
+TEST_F(Emulator, CopiesThatNobodyWaitsForAreNotThere) {
+  EXPECT_FALSE(all_numbers(run_copy(numbers(256), Mistake::kNoWait)));
+}
+
+TEST_F(Emulator, AMissingBarrierShows) {
+  for (const uint32_t seed : {0, 1, 2, 3}) {
+    set_seed(seed);
+    EXPECT_FALSE(all_numbers(run_copy(numbers(256), Mistake::kNoBarrier))) << "seed " << seed;
+  }
+}
+
+TEST_F(Emulator, NamesWhoWaitsForever) {
+  const std::string text = message_of_copy(Mistake::kFewArrive);
+  EXPECT_TRUE(says(text, "no thread can go on")) << text;
+  EXPECT_TRUE(says(text, "threads 0-31: a barrier at planted.cu:")) << text;
+  EXPECT_TRUE(says(text, "barrier 1: 32 of 64 threads came")) << text;
+}
+
+TEST_F(Emulator, LanesMustNotPart) {
+  const std::string text = message_of_copy(Mistake::kTwoWays);
+  EXPECT_TRUE(says(text, "while other lanes of its warp wait in")) << text;
+}
+
+TEST_F(Emulator, SharedMemoryHasBorders) {
+  const std::string beyond = message_of_copy(Mistake::kBeyond);
+  EXPECT_TRUE(says(beyond, "4 bytes of shared memory from 1024 on, of 1024")) << beyond;
+  const std::string behind = message_of_copy(Mistake::kBehind);
+  EXPECT_TRUE(says(behind, "shared memory behind the block's 1024 bytes was written")) << behind;
+}
+
+TEST_F(Emulator, DeviceMemoryHasBorders) {
+  EXPECT_DEATH(run_copy(numbers(256), Mistake::kStray), "was touched, which is nobody's");
+}
+
+// Left (64, 16), right (16, 8), and their product.
+struct Factors {
+  std::vector<uint16_t> left, right;
+  std::vector<float> product = std::vector<float>(64 * 8);
+
+  Factors() {
+    auto number = [](int i) { return static_cast<float>(i % 7 - 3); };
+    for (int i = 0; i < 64 * 16; ++i) left.push_back(round_to<BFloat16>(number(i)).bits);
+    for (int i = 0; i < 16 * 8; ++i) right.push_back(round_to<BFloat16>(number(5 * i)).bits);
+    for (int i = 0; i < 64 * 8; ++i)
+      for (int k = 0; k < 16; ++k)
+        product[i] += number(i / 8 * 16 + k) * number(5 * (k * 8 + i % 8));
+  }
+};
+
+TEST_F(Emulator, WarpgroupsMultiply) {
+  const Factors x;
+  EXPECT_EQ(run_product(x.left, x.right, Mistake::kNone), x.product);
+}
+
+TEST_F(Emulator, ProductsAreLate) {
+  const Factors x;
+  EXPECT_FALSE(all_numbers(run_product(x.left, x.right, Mistake::kNoWait)));
+  EXPECT_NE(run_product(x.left, x.right, Mistake::kOverwritten), x.product);
+  const std::string text = message_of([&] { run_product(x.left, x.right, Mistake::kSumsWritten); });
+  EXPECT_TRUE(says(text, "was written or moved")) << text;
+}
+
+TEST_F(Emulator, WarpsShuffle) {
+  const std::vector<float> x = numbers(32);
+  std::vector<float> expected;
+  for (size_t lane = 0; lane < x.size(); ++lane) expected.push_back(x[lane ^ 1] + x[5]);
+  EXPECT_EQ(run_shuffles(x), expected);
+}
+
+TEST_F(Emulator, MatricesComeBack) {
+  std::vector<uint32_t> words(128);
+  std::iota(words.begin(), words.end(), 0x10000u);
+  EXPECT_EQ(run_matrices(words), words);
+}
+
+TEST_F(Emulator, ClustersShareMemory) {
+  EXPECT_EQ(run_cluster(), (std::vector<uint32_t>{1, 2, 3, 0, 5, 6, 7, 4}));
+}
+
+}  // namespace
+}  // namespace mala::emulator

@@ -1,0 +1,24 @@
+// A kernel with its grid and its arguments, and how it runs: cluster after cluster.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "tests/emulator/vectors.h"
+
+namespace mala::emulator {
+
+struct Launch {
+  dim3 grid{}, block{}, cluster{};
+  size_t shared_bytes = 0;
+  const void* kernel = nullptr;
+  std::function<void()> body{};  // the kernel with its arguments
+};
+
+// Runs all blocks of a launch to their end. Throws mala::Error when one of them fails.
+void run(const Launch& launch);
+
+// For messages: the kernel of the launch that runs now.
+std::string kernel_name();
+
+}  // namespace mala::emulator
