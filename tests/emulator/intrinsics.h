@@ -49,6 +49,12 @@ T atomicMin(T* at, T x) {
   if (x < before) *at = x;
   return before;
 }
+template <typename T>
+T atomicMax(T* at, T x) {
+  const T before = *at;
+  if (before < x) *at = x;
+  return before;
+}
 
 // Numbers.
 inline float __uint_as_float(uint32_t x) { return std::bit_cast<float>(x); }

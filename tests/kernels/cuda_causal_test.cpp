@@ -108,9 +108,9 @@ TEST_F(GpuCausal, KeyCountsAndPackedSequences) {
 }
 
 TEST_F(GpuCausal, GroupsOfHeadsAndTails) {
-  for (const int64_t group : {2, 3}) {
+  for (const int64_t group : {1, 2, 3}) {
     for (const int tail : {0, 1, 2, 3}) {
-      CausalCase c = usual_case(group == 2 ? 150 : 65);
+      CausalCase c = usual_case(group == 3 ? 65 : 150);
       c.tokens.heads = 2 * group;
       c.tokens.group = group;
       c.tokens.set_tail(tail);
@@ -162,6 +162,75 @@ TEST_F(GpuCausal, WhatIsNoNumberStaysBehind) {
       EXPECT_EQ(tokens_of_numbers(actual.q, 64), tokens_of_numbers(expected.q, 64))
           << bad << " at token " << at;
     }
+  }
+}
+
+// What a value that is no number spoils of gradients is what the definition says: gradients of
+// values do not depend on values.
+TEST_F(GpuCausal, AValueThatIsNoNumberSpoilsNoGradientOfValues) {
+  for (const int64_t at : {0, 70, 127}) {
+    CausalProblem<BFloat16> problem(usual_case(200));
+    problem.tokens.v.view().head(0, 0).at(at, 5) =
+        rounded<BFloat16>(std::numeric_limits<double>::quiet_NaN());
+    use_next_device();
+    const AttentionResults actual = run_on_gpu(problem).tokens;
+    const AttentionResults expected = run_reference(problem).tokens;
+    EXPECT_EQ(tokens_of_numbers(actual.q, 64), tokens_of_numbers(expected.q, 64)) << at;
+    EXPECT_EQ(tokens_of_numbers(actual.k, 64), tokens_of_numbers(expected.k, 64)) << at;
+    EXPECT_EQ(tokens_of_numbers(actual.v, 64), tokens_of_numbers(expected.v, 64)) << at;
+  }
+}
+
+// The same the other way round: a query, or what comes back for it, spoils gradients of keys up to
+// its own, and none after them.
+TEST_F(GpuCausal, NoKeyHearsOfThePast) {
+  for (const int64_t at : {0, 70, 127, 199}) {
+    for (const bool of_query : {false, true}) {
+      CausalProblem<BFloat16> problem(usual_case(200));
+      auto& tensor = of_query ? problem.tokens.q : problem.tokens.out_gradient;
+      tensor.view().head(0, 0).at(at, 5) =
+          rounded<BFloat16>(std::numeric_limits<double>::quiet_NaN());
+      use_next_device();
+      const AttentionResults actual = run_on_gpu(problem).tokens;
+      const AttentionResults expected = run_reference(problem).tokens;
+      EXPECT_EQ(tokens_of_numbers(actual.q, 64), tokens_of_numbers(expected.q, 64)) << at;
+      EXPECT_EQ(tokens_of_numbers(actual.k, 64), tokens_of_numbers(expected.k, 64)) << at;
+      EXPECT_EQ(tokens_of_numbers(actual.v, 64), tokens_of_numbers(expected.v, 64)) << at;
+      for (size_t i = 0; i < actual.v.size(); ++i) {  // columns that hear of nothing are right
+        if (!std::isfinite(expected.v[i])) continue;
+        EXPECT_NEAR(actual.v[i], expected.v[i], 0.01) << i << " with token " << at;
+      }
+    }
+  }
+}
+
+double relative_rms(const std::vector<double>& actual, const std::vector<double>& expected) {
+  double error = 0, size = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    error += (actual[i] - expected[i]) * (actual[i] - expected[i]);
+    size += expected[i] * expected[i];
+  }
+  return std::sqrt(error / size);
+}
+
+// Features and slopes of far negative numbers are tiny, and lose no digits by it.
+TEST_F(GpuCausal, FarNegativeQueriesAndKeys) {
+  for (const double shift : {-15.0, -25.0}) {
+    CausalProblem<BFloat16> problem(usual_case(200));
+    for (int64_t i = 0; i < 200 * 64; ++i) {
+      for (auto* side : {&problem.tokens.q, &problem.tokens.k}) {
+        BFloat16& x = side->view().head(0, 0).at(i / 64, i % 64);
+        x = rounded<BFloat16>(to_float(x) + shift);
+      }
+    }
+    use_next_device();
+    const AttentionResults actual = run_on_gpu(problem).tokens;
+    const AttentionResults expected = run_reference(problem).tokens;
+    constexpr double kMost = 0x1p-8;  // twice what rounding leaves of bfloat16 at most
+    EXPECT_LE(relative_rms(actual.out, expected.out), kMost) << shift;
+    EXPECT_LE(relative_rms(actual.q, expected.q), kMost) << shift;
+    EXPECT_LE(relative_rms(actual.k, expected.k), kMost) << shift;
+    EXPECT_LE(relative_rms(actual.v, expected.v), kMost) << shift;
   }
 }
 

@@ -100,8 +100,7 @@ TEST(Plans, TurnsOfCausalSumsFit) {
   }
 }
 
-// Parts of whole tiles, none longer than sums may be, and no more than fill the device twice unless
-// they would be too long.
+// Parts of whole tiles, none longer than sums may be.
 TEST(Parts, SweepsFillTheDeviceOnce) {
   EXPECT_EQ(sweep_part_tokens(64, 128, 264), 32 * kHopperTile);
   EXPECT_EQ(sweep_part_tokens(16, 128, 264), 8 * kHopperTile);
@@ -115,8 +114,8 @@ TEST(Parts, SweepsFillTheDeviceOnce) {
   }
 }
 
-// Which causal calls go by warpgroups: heads of 64 along a line; in the backward a head of keys for
-// each of queries, and no gate without a local term.
+// Which causal calls go by warpgroups: heads of 64 along a line or without turns; in the backward a
+// head of keys for each of queries, and no gate without a local term.
 TEST(Plans, CausalSweepsByWarpgroups) {
   struct Case {
     const char* about;
@@ -127,7 +126,7 @@ TEST(Plans, CausalSweepsByWarpgroups) {
                         {"with a local term", 64, 1, true, true, false, true, true},
                         {"with a tail", 64, 1, true, true, true, true, true},
                         {"with a gate alone", 64, 1, true, false, true, true, false},
-                        {"without turns", 64, 1, false, false, false, true, false},
+                        {"without turns", 64, 1, false, false, false, true, true},
                         {"with groups of heads", 64, 3, true, false, false, true, false},
                         {"of larger heads", 128, 1, true, false, false, false, false}};
   for (const Case& c : cases) {
@@ -155,11 +154,11 @@ TEST(Plans, UnfitGradientsAreNotForWarpgroups) {
   const HeadsView<BFloat16> fit = dense_heads(nothing, 1, 1, 700, 64);
   HeadsView<BFloat16> unfit = fit;
   unfit.data = nothing + 1;
-  for (int which = 0; which < 4; ++which) {
+  for (int which = 0; which < 6; ++which) {
     Plan<BFloat16> plan(inputs, options, Direction::kBackward, some_device(), {}, {.causal = true});
     ASSERT_GT(plan.query_cluster, 0);
     auto of = [&](int i) { return which == i ? unfit : fit; };
-    plan.set_tensors(of(0), {of(1), of(2), of(3), {}, {}});
+    plan.set_tensors(of(0), {of(1), of(2), of(3), of(4), of(5)});
     EXPECT_EQ(plan.query_cluster, 0) << which;
   }
 }

@@ -55,9 +55,9 @@ class CausalCall {
       call.out_gradient = call_.out_gradient = call_.gradients.local;
     }
     launch_causal_query_gradients(on_, call, plan_.padded, plan_.query_grid());
-    find_suffixes();
+    call = find_suffixes();
     const PassGrid grid{plan_.units(), plan_.most_query_parts, 1, plan_.query_cluster};
-    launch_causal_key_gradients(on_, call_, plan_.padded, grid);
+    launch_causal_key_gradients(on_, call, plan_.padded, grid);
   }
 
  private:
@@ -77,7 +77,8 @@ class CausalCall {
     launch_scan_keys(on_, call);
     return call;
   }
-  void find_suffixes() {
+  // Likewise.
+  Call<T> find_suffixes() {
     Call<T> call = call_;
     if (is_split() || call.state_gradient_before) {
       launch_causal_sum_queries(on_, call, plan_.padded, plan_.query_grid());
@@ -85,6 +86,7 @@ class CausalCall {
       call.parts = nullptr;
     }
     launch_scan_queries(on_, call);
+    return call;
   }
 
   // (attention + local) * dout: the forward, with another gate.

@@ -8,7 +8,12 @@
 namespace mala::gpu::hopper {
 namespace {
 
-using Line = Kind<Turned::kLine, false, true>;
+// Calls run(Kind), without a tail.
+template <class Run>
+void with_turns(const Call<BFloat16>& call, Run run) {
+  if (call.q_turning.turns) return run(Kind<Turned::kLine, false, true>{});
+  run(Kind<Turned::kNot, false, true>{});
+}
 
 // As many teams as there are parts.
 template <auto kKernel>
@@ -24,9 +29,12 @@ void launch_teams(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid
 template <bool kOfQueries>
 void launch_sums(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
   const int64_t wanted = divide_up(grid.heads * grid.parts, on.device().multiprocessors);
-  launch_teams<causal_sums_kernel<Line, kOfQueries>>(
-      on, call, grid, static_cast<int>(std::min<int64_t>(wanted, kMostSumTeams)),
-      SumBlockOfSweeps<Line>::kBytes);
+  const int teams = static_cast<int>(std::min<int64_t>(wanted, kMostSumTeams));
+  with_turns(call, [&](auto kind) {
+    using Kind = decltype(kind);
+    launch_teams<causal_sums_kernel<Kind, kOfQueries>>(on, call, grid, teams,
+                                                       SumBlockOfSweeps<Kind>::kBytes);
+  });
 }
 
 }  // namespace
@@ -46,7 +54,7 @@ void launch_causal_forward(Launcher& on, const Call<BFloat16>& call, const PassG
   };
   const bool turns = call.q_turning.turns, tail = call.inputs.local.data || call.inputs.gate.data;
   if (turns && tail) return run(Kind<Turned::kLine, true, true>{});
-  if (turns) return run(Line{});
+  if (turns) return run(Kind<Turned::kLine, false, true>{});
   run(Kind<Turned::kNot, true, true>{});
 }
 
@@ -55,12 +63,18 @@ void launch_local_gradients(Launcher& on, const Call<BFloat16>& call) {
       on, {dim3(static_cast<unsigned>(8 * on.device().multiprocessors)), 256, 0}, call);
 }
 void launch_causal_query_gradients(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
-  launch_teams<causal_query_gradients_kernel<Line>>(on, call, grid, kGradientTeams,
-                                                    QueryGradientSweepBlock<Line>::kBytes);
+  with_turns(call, [&](auto kind) {
+    using Kind = decltype(kind);
+    launch_teams<causal_query_gradients_kernel<Kind>>(on, call, grid, kGradientTeams,
+                                                      QueryGradientSweepBlock<Kind>::kBytes);
+  });
 }
 void launch_causal_key_gradients(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
-  launch_teams<causal_key_gradients_kernel<Line>>(on, call, grid, kGradientTeams,
-                                                  KeyGradientSweepBlock<Line>::kBytes);
+  with_turns(call, [&](auto kind) {
+    using Kind = decltype(kind);
+    launch_teams<causal_key_gradients_kernel<Kind>>(on, call, grid, kGradientTeams,
+                                                    KeyGradientSweepBlock<Kind>::kBytes);
+  });
 }
 
 }  // namespace mala::gpu::hopper

@@ -30,14 +30,11 @@ bool tail_has_vectors(const Call<T>& call) {
          (call.vectors.gate || !call.inputs.gate.data);
 }
 
-// Of usual calls that do not turn, the bidirectional form's kernel does as well.
 template <typename T>
 void launch_causal_sum_keys(Launcher& on, const Call<T>& call, int padded, const PassGrid& keys,
                             const PassGrid& queries) {
   if constexpr (kOnHopper<T, 64>) {
-    if (queries.cluster > 0 && call.q_turning.turns) {
-      return hopper::launch_causal_sum_keys(on, call, keys);
-    }
+    if (queries.cluster > 0) return hopper::launch_causal_sum_keys(on, call, keys);
   }
   launch_sum_keys(on, call, padded, keys);
 }

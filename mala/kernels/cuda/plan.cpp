@@ -104,7 +104,8 @@ Plan<T>::Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options,
   call.table = arena.take<Sequence>(static_cast<int64_t>(sequences_.size()));
   if (sequences_.empty()) call.table = nullptr;
   place_turns(options.q_rope, call.q_turning, queries_, arena);
-  call.turn_alike = turn_alike(options.q_rope, options.k_rope) && queries_ == keys_;
+  turns_alike_ = turn_alike(options.q_rope, options.k_rope);
+  call.turn_alike = turns_alike_ && queries_ == keys_;
   if (call.turn_alike) {
     call.k_turning = call.q_turning;
   } else {
@@ -264,9 +265,9 @@ void Plan<T>::choose_sweep_tokens(const DeviceFacts& device) {
   call.q_part_tokens = call.k_part_tokens = divide_up(tokens, kTileTokens) * kTileTokens;
 }
 
-// Sweeps by warpgroups, where there are such: heads of 64 that turn along a line, or not at all in
-// the forward; in the backward with a head of keys for each of queries, and no gate without a local
-// term, whose gradient has what comes through the gate.
+// Sweeps by warpgroups, where there are such: heads of 64 that turn along a line, or not at all; in
+// the backward with a head of keys for each of queries, and no gate without a local term, whose
+// gradient has what comes through the gate.
 template <typename T>
 bool Plan<T>::choose_hopper_sweeps(Direction direction, const DeviceFacts& device) {
   constexpr int64_t kMostPositions = (int64_t{1} << 31) - 1;  // that they count
@@ -274,7 +275,7 @@ bool Plan<T>::choose_hopper_sweeps(Direction direction, const DeviceFacts& devic
   const bool forward = direction == Direction::kForward;
   const bool plain = call.group == 1 && (call.inputs.local.data || !call.inputs.gate.data);
   if (!device.has_wgmma || !is_usual() || padded != 64 || (!forward && !plain) ||
-      (how != Turned::kLine && !(forward && how == Turned::kNot)) || !call.turn_alike ||
+      (how != Turned::kLine && how != Turned::kNot) || !turns_alike_ ||
       queries_.last + call.q_turning.offset >= kMostPositions) {
     return false;
   }

@@ -116,6 +116,7 @@ struct Plan {
   int64_t operand_bytes() const;
 
   bool is_causal_ = false;
+  bool turns_alike_ = false;  // both sides at each position
   Side queries_, keys_;
   int64_t last_query_slot_ = 0, last_key_slot_ = 0;  // of one head
   std::vector<Sequence> sequences_;                  // empty where all are alike

@@ -60,7 +60,7 @@ struct CausalSweep {
         values(key_rows(of.inputs.v), part.first, share),
         queries(query_rows<Kind>(of.inputs.q, part, true), part.first, share),
         out(query_rows<Kind>(of.out, part, true).at(part.first + share.row, 8 * share.unit)),
-        seen(static_cast<int>(part.sequence.earlier + part.first)),
+        seen(static_cast<int>(part.sequence.earlier + min(part.first, part.sequence.k_count))),
         keys_left(static_cast<int>(min(part.end, part.sequence.k_count) - part.first)),
         queries_left(static_cast<int>(part.end - part.first)),
         state{turns, lane, panels, {}, {}, {}} {
@@ -199,8 +199,7 @@ struct CausalSweep {
   // s of both rows; and the last row of all is what the next tile begins with.
   __device__ __forceinline__ void meet_prefixes(int tile, const TileRows& prefixes,
                                                 const TileRows& q, TwoSums& s) const {
-#pragma unroll
-    for (int i = 0; i < 32; ++i) s.of[i / 2 % 2] = fmaf(q.c[i], prefixes.c[i], s.of[i / 2 % 2]);
+    s.add(q, prefixes);
     if (lane.warp == 3 && lane.g == 7) keep_row(prefixes, 1, lane, panels.key_sum(tile + 1));
   }
 
@@ -329,7 +328,8 @@ __global__ void __launch_bounds__(kSweepTeams* kGroupThreads, 1)
   CausalSweep<Kind> sweep(call, task, team, memory + team.index * Block::kTeam, table, triangle);
   auto* broken = reinterpret_cast<BrokenRows*>(memory + Block::kBroken) + team.index;
   sweep.run(call.prefixes + sweep_slot(call, task, part.part) * call.layout.size(),
-            needs_care(call, task, part.part, team), shared_address(memory) + Block::kOnes, broken);
+            keys_need_care(call, task, part.part, team), shared_address(memory) + Block::kOnes,
+            broken);
 #else
   __trap();  // never launched there
 #endif

@@ -8,13 +8,14 @@
 
 namespace mala::gpu::hopper {
 
-// Panels of each team; for all of them a triangle and turns. Rows as they come: gradients of
-// outputs, twice; queries; keys; values.
+// Panels of each team; for all of them a triangle and turns; broken rows of each. Rows as they
+// come: gradients of outputs, twice; queries; keys; values.
 template <class Kind>
 struct KeyGradientSweepBlock {
   static constexpr int kTeam = SweepPanels::bytes(5);
   static constexpr int kTriangle = kGradientTeams * kTeam, kTurns = kTriangle + kTilePanelBytes;
-  static constexpr int kBytes = kTurns + TileTurns<Kind>::kBytes;
+  static constexpr int kBroken = kTurns + TileTurns<Kind>::kBytes;
+  static constexpr int kBytes = kBroken + kGradientTeams * static_cast<int>(sizeof(BrokenQueries));
   static_assert(kBytes <= kSharedBytes);
 };
 
@@ -50,13 +51,13 @@ struct CausalKeyGradients {
         last(static_cast<int>((part.end - part.first - 1) / kRowTokens)),
         keys_left(static_cast<int>(min(part.end, part.sequence.k_count) - first_of_last())),
         queries_left(static_cast<int>(part.end - first_of_last())),
-        keys(gpu::key_rows<Kind>(of.inputs.k, part, true), first_of_last(), share),
-        values(gpu::key_rows<Kind>(of.inputs.v, part, true), first_of_last(), share),
+        keys(key_rows<Kind>(of.inputs.k, part, true), first_of_last(), share),
+        values(key_rows<Kind>(of.inputs.v, part, true), first_of_last(), share),
         queries(query_rows<Kind>(of.inputs.q, part, true), first_of_last(), share),
         gradients(query_rows<Kind>(of.out_gradient, part, true), first_of_last(), share),
-        d_key(gpu::key_rows<Kind>(of.gradients.k, part, true)
+        d_key(key_rows<Kind>(of.gradients.k, part, true)
                   .at(first_of_last() + share.row, 8 * share.unit)),
-        d_value(gpu::key_rows<Kind>(of.gradients.v, part, true)
+        d_value(key_rows<Kind>(of.gradients.v, part, true)
                     .at(first_of_last() + share.row, 8 * share.unit)),
         weights(weights_of(of, part.sequence, part.head) + first_of_last()),
         sums{turns, lane, panels, {}, {}, {}, {}} {
@@ -65,15 +66,16 @@ struct CausalKeyGradients {
     of_lane.load(weights, lane, queries_left);
   }
 
-  __device__ __forceinline__ void run(const float* suffix) {
+  __device__ __forceinline__ void run(const float* suffix, bool careful, BrokenQueries* broken) {
     sums.start(suffix, call, last, task.sequence.earlier + first_of_last(), team);
     for (int tile = last;; --tile) {
       wait_copies<1>();  // for the queries; keys come after them
       __syncwarp();
+      const bool is_broken = careful && take_out(tile, broken);
       stage_queries(tile);
       show_to_tensor_cores();
       team.sync();
-      apply(tile);
+      apply(tile, is_broken ? broken : nullptr);
       if (tile == 0) break;
       d_key -= kRowTokens * call.gradients.k.token_stride;
       d_value -= kRowTokens * call.gradients.v.token_stride;
@@ -82,6 +84,7 @@ struct CausalKeyGradients {
       copy_keys(keys_left);
       sums.keep_features();
       team.sync();  // nobody reads panels of this tile any more
+      if (is_broken) take_in(tile, *broken);
       sums.go_back(tile);
     }
   }
@@ -149,7 +152,8 @@ struct CausalKeyGradients {
     store_rows(panels.address + to, lane.places, y);
   }
 
-  __device__ __forceinline__ void apply(int tile) {
+  // `broken` where something was taken out.
+  __device__ __forceinline__ void apply(int tile, const BrokenQueries* broken) {
     wait_copies<1>();  // for keys and values
     __syncwarp();
     TileRows by_value, by_key, scores;
@@ -162,17 +166,19 @@ struct CausalKeyGradients {
     sums.add(of_gradients(tile));
     wait_products<3>();
     add_vector(by_value, sums.values());
+    if (broken) {
+      spoil(by_value, [&](int column) { return max(broken->of_values, broken->by_value[column]); });
+    }
     write_rows(by_value, lane, share, of_values(), d_value, call.gradients.v.token_stride,
                keys_left);
     wait_products<2>();
-    finish_keys(tile, scores, by_key);
+    finish_keys(tile, broken ? broken->of_keys : -1, scores, by_key);
   }
 
   // What keys meet after the tile, for the gradients of values, and the weights that queries within
   // it have there.
   __device__ __forceinline__ PartRows meet_queries(TileRows& by_value) const {
     TileRows k = tile_features(of_keys(), lane, keys_left), scores;
-    keep_slopes(k, of_keys(), lane);
     turns.rotate(k);
     const PartRows left(k);
     begin_products();
@@ -211,7 +217,8 @@ struct CausalKeyGradients {
   }
 
   // The gradients of keys, with what queries within the tile have to do with them.
-  __device__ __forceinline__ void finish_keys(int tile, TileRows& scores, TileRows& by_key) {
+  __device__ __forceinline__ void finish_keys(int tile, int broken, TileRows& scores,
+                                              TileRows& by_key) {
     TileRows later;  // plain queries from each on
     {
       const PartRows parts = weigh(scores, ratios());
@@ -232,8 +239,50 @@ struct CausalKeyGradients {
 #pragma unroll
     for (int i = 0; i < 32; ++i) by_key.c[i] += later.c[i];
     multiply_slopes(by_key, of_keys(), lane);
+    if (broken >= 0) spoil(by_key, [&](int) { return broken; });
     __syncwarp();
     write_rows(by_key, lane, share, of_keys(), d_key, call.gradients.k.token_stride, keys_left);
+  }
+
+  __device__ __forceinline__ bool take_out(int tile, BrokenQueries* broken) {
+    int bits[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const SweepWeights& w = of_lane.of[half];
+      const bool all = !is_number(w.product) || !is_number(w.mean);
+      const bool some = all || !is_number(w.plain) || !is_number(w.rotated);
+      bits[half] = (some ? kSomeBroken : 0) | (all ? kAllBroken : 0);
+    }
+    team.sync();  // everyone's rows are here
+    const bool found = take_out_broken_queries(of_queries(), of_gradients(tile), broken, bits[0],
+                                               bits[1], team.index + 1);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      SweepWeights& w = of_lane.of[half];
+      if (bits[half]) w.plain = w.rotated = 0.0f;
+      if (bits[half] & kAllBroken || broken->is_broken[lane.row(half)]) w = {};
+    }
+    return found;
+  }
+  // What was taken out has its effect: on rows up to the last that hears of it, by column, and on
+  // all tiles before.
+  template <class LastOf>
+  __device__ __forceinline__ void spoil(TileRows& x, LastOf last_of) const {
+#pragma unroll
+    for (int i = 0; i < 32; ++i) {
+      const int column = lane.column(i / 4) + i % 2;
+      if (lane.row(i / 2 % 2) <= last_of(column)) x.c[i] = NAN;
+    }
+  }
+  __device__ __forceinline__ void take_in(int tile, const BrokenQueries& broken) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (max(broken.of_values, broken.by_value[lane.row(half)]) >= 0) sums.later[half] = NAN;
+    }
+    if (broken.of_keys >= 0 && team.thread < 64) {
+      panels.key_sum(tile - 1)[team.thread] = panels.rotated_sum(tile)[team.thread] = NAN;
+    }
+    team.sync();
   }
 
   // Numbers of queries from the row's own on, and what is added to those of a column.
@@ -293,7 +342,9 @@ __global__ void __launch_bounds__(kGradientTeams* kGroupThreads, 1)
   if (task.first == task.end) return;
   CausalKeyGradients<Kind> sweep(call, task, team, memory + team.index * Block::kTeam, table,
                                  triangle);
-  sweep.run(call.suffixes + sweep_slot(call, task, part.part) * call.layout.size());
+  auto* broken = reinterpret_cast<BrokenQueries*>(memory + Block::kBroken) + team.index;
+  sweep.run(call.suffixes + sweep_slot(call, task, part.part) * call.layout.size(),
+            queries_need_care(call, task, team), broken);
 #else
   __trap();  // never launched there
 #endif

@@ -3,80 +3,9 @@
 #pragma once
 
 #include "mala/kernels/cuda/causal_keys.cuh"
-#include "mala/kernels/cuda/hopper/causal_tile.cuh"
+#include "mala/kernels/cuda/hopper/causal_broken.cuh"
 
 namespace mala::gpu::hopper {
-
-// Whether something in the part may be no number, so that its tiles have to be looked at: as far as
-// its sums tell, where there are any.
-__device__ __forceinline__ bool needs_care(const Call<BFloat16>& call, const Task& task,
-                                           int64_t part, const Team<kGroupThreads>& team) {
-  if (!call.parts) return true;
-  const Sequence& sequence = task.sequence;
-  const int64_t slot =
-      sequence.k_parts_before * call.kv_heads + task.kv_head * sequence.k_parts + part;
-  const float* sums = call.parts + slot * call.layout.size();
-  bool bad = false;
-  if (part < sequence.k_parts) {
-    const int i = team.thread;
-    bad = !(fabsf(sums[(i < 64 ? call.layout.keys() : call.layout.values()) + i % 64]) <= 3.4e38f);
-  }
-  int any;
-  asm volatile("{.reg .pred p; setp.ne.b32 p, %1, 0; bar.red.popc.u32 %0, %2, %3, p;}"
-               : "=r"(any)
-               : "r"(static_cast<int>(bad)), "r"(team.index + 1), "n"(kGroupThreads)
-               : "memory");
-  return any > 0;
-}
-
-// The first row of a tile from which on nothing is a number: of all columns because of a key, or of
-// one because of a value.
-struct BrokenRows {
-  int by_key, by_value[64];
-};
-
-// A key or value that is no number would reach earlier tokens of its tile, whose weight for it is
-// zero: it is taken out, and remembered. By the whole team; whether there was one.
-static __device__ __noinline__ bool take_out_broken(uint32_t keys, uint32_t values,
-                                                    BrokenRows* broken, int thread, int barrier) {
-  auto sync = [&] {
-    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(kGroupThreads) : "memory");
-  };
-  constexpr uint32_t kNone = 0xFF80u;  // whose feature is zero
-  if (thread < 64) broken->by_value[thread] = kRowTokens;
-  if (thread == 0) broken->by_key = kRowTokens;
-  sync();
-  bool found = false;
-  for (int i = thread; i < 8 * kRowTokens; i += kGroupThreads) {
-    const uint32_t place = in_panel(i / 8, i % 8);
-    const uint4 key = load_shared(keys + place), value = load_shared(values + place);
-    const uint32_t of_key[4] = {key.x, key.y, key.z, key.w};
-    uint32_t of_value[4] = {value.x, value.y, value.z, value.w};
-    for (int j = 0; j < 8; ++j) {
-      const int shift = j % 2 * 16;
-      const uint32_t k = of_key[j / 2] >> shift & 0xFFFFu, v = of_value[j / 2] >> shift;
-      const bool bad_key = (k & 0x7F80u) == 0x7F80u && k != kNone;
-      const bool bad_value = (v & 0x7F80u) == 0x7F80u;
-      if (bad_key) atomicMin(&broken->by_key, i / 8);
-      if (bad_value) atomicMin(&broken->by_value[i % 8 * 8 + j], i / 8);
-      if (bad_value) of_value[j / 2] &= ~(0xFFFFu << shift);
-      found |= bad_key || bad_value;
-    }
-    store_shared(values + place, {of_value[0], of_value[1], of_value[2], of_value[3]});
-  }
-  sync();
-  for (int i = thread; i < 8 * kRowTokens; i += kGroupThreads) {
-    constexpr uint32_t kTwo = kNone << 16 | kNone;
-    if (i / 8 >= broken->by_key)
-      store_shared(keys + in_panel(i / 8, i % 8), {kTwo, kTwo, kTwo, kTwo});
-  }
-  int any;
-  asm volatile("{.reg .pred p, q; setp.ne.b32 p, %1, 0; bar.red.popc.u32 %0, %2, %3, p;}"
-               : "=r"(any)
-               : "r"(static_cast<int>(found)), "r"(barrier), "n"(kGroupThreads)
-               : "memory");
-  return any > 0;
-}
 
 // The sums over all keys before a tile. The matrix is held the other way round, (values, features),
 // and values' sum is that of the part alone.
@@ -190,8 +119,7 @@ __device__ __forceinline__ void multiply_means(TileRows& to, const float (&a)[2]
   LeftTwos left{};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const float x = of_centre ? b[half] : a[half], first = low_of<BFloat16>(pack<BFloat16>(x, x));
-    left.at[half] = pack<BFloat16>(first, x - first);
+    left.at[half] = parts_of(of_centre ? b[half] : a[half]);
   }
   constexpr int kPanel = SweepPanels::kNarrow;
   const uint64_t right =

@@ -51,14 +51,14 @@ struct CausalQueryGradients {
         turns(table, by),
         share(lane.warp),
         triangle(ones_of_rows),
-        keys(key_rows(of.inputs.k), part.first, share),
-        values(key_rows(of.inputs.v), part.first, share),
+        keys(key_rows<Kind>(of.inputs.k, part, true), part.first, share),
+        values(key_rows<Kind>(of.inputs.v, part, true), part.first, share),
         queries(query_rows<Kind>(of.inputs.q, part, true), part.first, share),
         gradients(query_rows<Kind>(of.out_gradient, part, true), part.first, share),
         d_query(query_rows<Kind>(of.gradients.q, part, true)
                     .at(part.first + share.row, 8 * share.unit)),
         weights(weights_of(of, part.sequence, part.head) + part.first),
-        seen(static_cast<int>(part.sequence.earlier + part.first)),
+        seen(static_cast<int>(part.sequence.earlier + min(part.first, part.sequence.k_count))),
         keys_left(static_cast<int>(min(part.end, part.sequence.k_count) - part.first)),
         queries_left(static_cast<int>(part.end - part.first)),
         state{turns, lane, panels, {}, {}, {}} {
@@ -97,10 +97,6 @@ struct CausalQueryGradients {
   }
 
  private:
-  __device__ __forceinline__ Rows<const BFloat16> key_rows(
-      const HeadsView<const BFloat16>& view) const {
-    return rows_of(view, task.sequence.batch, task.kv_head, task.sequence.k_first, true);
-  }
   __device__ __forceinline__ uint32_t of_values(int tile) const { return panels.raw(tile & 1); }
   __device__ __forceinline__ uint32_t of_gradients(int tile) const {
     return panels.raw(2 + (tile & 1));
@@ -148,9 +144,8 @@ struct CausalQueryGradients {
       wait_copies<1>();  // for the queries
       __syncwarp();
       q = tile_features(of_queries(), lane, kRowTokens);
-      keep_slopes(q, of_queries(), lane);
       wait_products();
-      add_dots(s, q, sums);
+      s.add(q, sums);
       if (lane.warp == 3 && lane.g == 7) keep_row(sums, 1, lane, panels.key_sum(tile + 1));
 
       Accumulator<8> means;
@@ -159,7 +154,7 @@ struct CausalQueryGradients {
       state.add(of_values(tile), ones);
       turns.rotate(q);
       wait_products<2>();
-      add_dots(r, q, sums);
+      r.add(q, sums);
       if (lane.warp == 3 && lane.g == 7) keep_rotated(tile + 1, sums);
       meet_values(tile, by_values);
       wait_products();
@@ -175,7 +170,7 @@ struct CausalQueryGradients {
     TileRows rotated, plain;
     sum_keys_up(panels.rotated_sum(tile), rotated_keys(), rotated);
     sum_keys_up(panels.key_sum(tile), plain_keys(), plain);
-    add_dots(met, q, x);
+    met.add(q, x);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       in_tile.of[half] = of_sum[half] + row_sum(in_tile.of[half]);
@@ -202,12 +197,6 @@ struct CausalQueryGradients {
     begin_products();
     add_rows_up(to, of_tile, panel(triangle));
     commit_products();
-  }
-
-  static __device__ __forceinline__ void add_dots(TwoSums& to, const TileRows& a,
-                                                  const TileRows& b) {
-#pragma unroll
-    for (int i = 0; i < 32; ++i) to.of[i / 2 % 2] = fmaf(a.c[i], b.c[i], to.of[i / 2 % 2]);
   }
 
   // g . v of all values of the tile, not waited for.
@@ -334,7 +323,9 @@ struct CausalQueryGradients {
       if (row < first) continue;
 #pragma unroll
       for (int j = 0; j < 8; ++j) x.at(j, half, 0) = x.at(j, half, 1) = NAN;
-      if (lane.t == 0 && row < queries_left) weights[row] = {NAN, NAN, NAN, NAN};
+      if (lane.t > 0 || row >= queries_left) continue;
+      weights[row].plain = weights[row].rotated = NAN;
+      if (row >= rows.by_key) weights[row].product = weights[row].mean = NAN;
     }
     if (rows.by_key < kRowTokens && team.thread < 64) {
       panels.key_sum(tile + 1)[team.thread] = panels.rotated_sum(tile + 1)[team.thread] = NAN;
@@ -370,7 +361,8 @@ __global__ void __launch_bounds__(kGradientTeams* kGroupThreads, 1)
                                    triangle);
   auto* broken = reinterpret_cast<BrokenRows*>(memory + Block::kBroken) + team.index;
   sweep.run(call.prefixes + sweep_slot(call, task, part.part) * call.layout.size(),
-            needs_care(call, task, part.part, team), shared_address(memory) + Block::kOnes, broken);
+            keys_need_care(call, task, part.part, team), shared_address(memory) + Block::kOnes,
+            broken);
 #else
   __trap();  // never launched there
 #endif

@@ -24,12 +24,6 @@ struct LaneWeights {
   }
 };
 
-// A number in two parts of bfloat16.
-__device__ __forceinline__ uint32_t parts_of(float x) {
-  const float first = low_of<BFloat16>(pack<BFloat16>(x, x));
-  return pack<BFloat16>(first, x - first);
-}
-
 // Shared memory of a team: features in two parts, twice; values, twice; rows as they come, twice;
 // narrow panels, twice.
 struct SumPanels {

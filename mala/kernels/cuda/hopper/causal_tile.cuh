@@ -164,31 +164,16 @@ __device__ __forceinline__ TileRows tile_features(uint32_t panel, const TileLane
   return x;
 }
 
-// The slopes of features take the place of the rows they came from, until they are needed: in
-// float16, which holds numbers up to one four times as well as the gradients' type.
-__device__ __forceinline__ void keep_slopes(const TileRows& features, uint32_t panel,
-                                            const TileLane& lane) {
-  __syncwarp();  // everyone has read the rows
-#pragma unroll
-  for (int step = 0; step < 4; ++step) {
-    LeftTwos twos;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int at = pair_of(step, i);
-      twos.at[i] = pack<Float16>(smaller(features.c[at], 1.0f), smaller(features.c[at + 1], 1.0f));
-    }
-    store_matrices(panel + lane.places.at(step), twos);
-  }
-}
+// x times the slopes of the features of such rows: made again, since no registers would keep them.
 __device__ __forceinline__ void multiply_slopes(TileRows& x, uint32_t panel, const TileLane& lane) {
-  __syncwarp();
 #pragma unroll
   for (int step = 0; step < 4; ++step) {
-    const LeftTwos twos = load_matrices(panel + lane.places.at(step));
+    TileRows raw;
+    unpack(load_matrices(panel + lane.places.at(step)), step, raw);
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      x.c[pair_of(step, i)] *= low_of<Float16>(twos.at[i]);
-      x.c[pair_of(step, i) + 1] *= high_of<Float16>(twos.at[i]);
+    for (int i = 8 * step; i < 8 * step + 8; ++i) {
+      const float slope = exponential<BFloat16>(raw.c[i]);
+      x.c[i] *= raw.c[i] > 0.0f ? 1.0f : slope;
     }
   }
 }

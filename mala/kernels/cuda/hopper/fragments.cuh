@@ -50,6 +50,12 @@ __device__ __forceinline__ void unpack(const LeftTwos& from, int step, TileRows&
   }
 }
 
+// A number in two parts of bfloat16.
+__device__ __forceinline__ uint32_t parts_of(float x) {
+  const float first = low_of<BFloat16>(pack<BFloat16>(x, x));
+  return pack<BFloat16>(first, x - first);
+}
+
 // Rows in two parts of bfloat16.
 struct PartRows {
   LeftTwos first[4], rest[4];
@@ -67,7 +73,6 @@ struct PartRows {
       rest[step].at[i] = two.rest;
     }
   }
-  __device__ __forceinline__ void clear(int step) { first[step] = rest[step] = {}; }
 };
 
 // Into a panel of first parts, and that of the rest behind it.
@@ -153,6 +158,10 @@ struct TwoSums {
     for (int half = 0; half < 2; ++half) {
       of[half] = fmaf(a.at(j, half, 1), b.y, fmaf(a.at(j, half, 0), b.x, of[half]));
     }
+  }
+  __device__ __forceinline__ void add(const TileRows& a, const TileRows& b) {
+#pragma unroll
+    for (int i = 0; i < 32; ++i) of[i / 2 % 2] = fmaf(a.c[i], b.c[i], of[i / 2 % 2]);
   }
 };
 

@@ -25,6 +25,16 @@ struct Team {
   __device__ __forceinline__ void sync() const {
     asm volatile("bar.sync %0, %1;" ::"r"(index + 1), "n"(kThreads) : "memory");
   }
+  // Whether it holds for one of the team, which waits for each other.
+  __device__ __forceinline__ bool any(bool holds) const { return any_at(index + 1, holds); }
+  static __device__ __forceinline__ bool any_at(int barrier, bool holds) {
+    int count;
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %1, 0; bar.red.popc.u32 %0, %2, %3, p;}"
+                 : "=r"(count)
+                 : "r"(static_cast<int>(holds)), "r"(barrier), "n"(kThreads)
+                 : "memory");
+    return count > 0;
+  }
   // The lane's first row of a tile, where lane (g, t) of warp w has rows 16 w + g and + 8.
   __device__ __forceinline__ int row() const {
     return static_cast<int>(thread / 32 * 16 + thread % 32 / 4);
