@@ -86,6 +86,24 @@ TEST(Plans, ScratchIsAsLargeAsWasSaid) {
   }
 }
 
+// One kernel for heads that fill the device, and for those with a tile for each team of a block.
+TEST(Plans, WholeHeads) {
+  struct Case {
+    int64_t heads, tokens;
+    bool whole;
+    int blocks;
+  };
+  const Case cases[] = {{1, 8, true, 1},     {2, 256, true, 1},    {2, 257, false, 0},
+                        {2, 1024, false, 0}, {2, 16384, false, 0}, {128, 784, true, 1},
+                        {64, 3136, true, 2}, {1, 65536, false, 0}, {1536, 256, true, 1}};
+  for (const Case& c : cases) {
+    const Plan<BFloat16> plan(some_inputs(c.heads, c.tokens, 64), {}, Direction::kForward,
+                              some_device(), {});
+    EXPECT_EQ(plan.has_whole_heads, c.whole) << c.heads << " heads of " << c.tokens;
+    EXPECT_EQ(c.whole ? plan.query_cluster : 0, c.blocks) << c.heads << " heads of " << c.tokens;
+  }
+}
+
 // The kernel that sums keys of a causal call has room for few turns, whichever way the call goes.
 TEST(Plans, TurnsOfCausalSumsFit) {
   for (const int64_t width : {20, 40, 60}) {

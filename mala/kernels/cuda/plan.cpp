@@ -229,18 +229,25 @@ void Plan<T>::choose_hopper_parts(Direction direction, const DeviceFacts& device
   query_cluster = query_parts.cluster;
 }
 
-// Where blocks of whole heads fill the device well enough: one for each head, or a cluster.
+// Where blocks of whole heads fill the device well enough: one for each head, or a cluster. Or
+// where a block has a tile for each team at most: one kernel is launched sooner than three.
 template <typename T>
 bool Plan<T>::choose_whole_heads(const DeviceFacts& device) {
   constexpr int64_t kWide = 4;  // teams of the larger kind of block
   if (padded != 64 || !sequences_.empty() || call.group != 1 || !call.inputs.k.data) return false;
   const int64_t heads = units();
+  const int64_t tiles = divide_up(std::max(keys_.longest, queries_.longest), kHopperTile);
   int i = 0;  // of clusters
-  while (i + 1 < DeviceFacts::kClusters && heads << (i + 1) <= device.cluster_blocks[i + 1]) ++i;
+  while (i + 1 < DeviceFacts::kClusters && heads << (i + 1) <= device.cluster_blocks[i + 1] &&
+         tiles > kWide) {
+    ++i;
+  }
   const int64_t blocks = int64_t{1} << i;
   const int64_t waves = divide_up(heads * blocks, device.cluster_blocks[i]);
   const bool narrow = heads >= kWide * device.multiprocessors;
-  if (!narrow && 10 * heads * blocks < 7 * waves * device.multiprocessors) return false;
+  const bool is_short = tiles <= kWide;
+  const bool fills = 10 * heads * blocks >= 7 * waves * device.multiprocessors;
+  if (!narrow && !is_short && !fills) return false;
   const int64_t teams = narrow ? 1 : kWide;
   const HopperSide keys{heads, divide_up(keys_.longest, kHopperTile), teams, true};
   const HopperSide queries{heads, divide_up(queries_.longest, kHopperTile), teams, false};
