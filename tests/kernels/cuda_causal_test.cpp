@@ -204,6 +204,36 @@ TEST_F(GpuCausal, NoKeyHearsOfThePast) {
   }
 }
 
+// Minus infinity is no such number: its feature is zero.
+TEST_F(GpuCausal, AQueryOfMinusInfinityIsANumber) {
+  for (const int64_t tokens : {60, 200}) {
+    CausalProblem<BFloat16> problem(usual_case(tokens));
+    problem.tokens.q.view().head(0, 0).at(30, 3) =
+        rounded<BFloat16>(-std::numeric_limits<double>::infinity());
+    use_next_device();
+    const AttentionResults actual = run_on_gpu(problem).tokens;
+    const AttentionResults expected = run_reference(problem).tokens;
+    EXPECT_EQ(tokens_of_numbers(actual.k, 64), tokens_of_numbers(expected.k, 64)) << tokens;
+    EXPECT_EQ(tokens_of_numbers(actual.v, 64), tokens_of_numbers(expected.v, 64)) << tokens;
+  }
+}
+
+// The sums of keys before and after they turn are two, also where nothing turns.
+TEST_F(GpuCausal, AStateOfTurnedKeysInACallWithoutTurns) {
+  CausalCase c = usual_case(130);
+  c.set_rope(Rope::none());
+  c.tokens.options.norm = Norm::kPublished;
+  c.before = {500};
+  CausalProblem<BFloat16> problem(c);
+  const int64_t keys = 64 * 64;  // where plain ones begin
+  for (int64_t i = keys; i < keys + 64; ++i) problem.sums[static_cast<size_t>(i)] *= 1.25;
+  const AttentionResults actual = run_on_gpu(problem).tokens;
+  const AttentionResults expected = run_reference(problem).tokens;
+  for (size_t i = 0; i < expected.out.size(); ++i) {
+    ASSERT_NEAR(actual.out[i], expected.out[i], 0.01 * (1 + std::abs(expected.out[i]))) << i;
+  }
+}
+
 double relative_rms(const std::vector<double>& actual, const std::vector<double>& expected) {
   double error = 0, size = 0;
   for (size_t i = 0; i < expected.size(); ++i) {

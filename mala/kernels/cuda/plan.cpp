@@ -112,7 +112,8 @@ Plan<T>::Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options,
     place_turns(options.k_rope, call.k_turning, keys_, arena);
   }
   if (form.causal) {
-    if (!choose_hopper_sweeps(direction, device)) choose_sweep_tokens(device);
+    const bool has_state = !form.counts_before.empty();
+    if (!choose_hopper_sweeps(direction, device, has_state)) choose_sweep_tokens(device);
     if (device.has_wgmma && is_usual()) key_cluster = key_teams = 1;  // of sums of parts
   } else {
     choose_part_tokens(direction, device);
@@ -272,17 +273,19 @@ void Plan<T>::choose_sweep_tokens(const DeviceFacts& device) {
   call.q_part_tokens = call.k_part_tokens = divide_up(tokens, kTileTokens) * kTileTokens;
 }
 
-// Sweeps by warpgroups, where there are such: heads of 64 that turn along a line, or not at all; in
-// the backward with a head of keys for each of queries, and no gate without a local term, whose
+// Sweeps by warpgroups, where there are such: heads of 64 that turn along a line, or not at all,
+// where the forward takes both sums of keys for one, as those of a state may not be; in the
+// backward with a head of keys for each of queries, and no gate without a local term, whose
 // gradient has what comes through the gate.
 template <typename T>
-bool Plan<T>::choose_hopper_sweeps(Direction direction, const DeviceFacts& device) {
+bool Plan<T>::choose_hopper_sweeps(Direction direction, const DeviceFacts& device, bool has_state) {
   constexpr int64_t kMostPositions = (int64_t{1} << 31) - 1;  // that they count
   const Turned how = how_turned(call);
   const bool forward = direction == Direction::kForward;
   const bool plain = call.group == 1 && (call.inputs.local.data || !call.inputs.gate.data);
   if (!device.has_wgmma || !is_usual() || padded != 64 || (!forward && !plain) ||
       (how != Turned::kLine && how != Turned::kNot) || !turns_alike_ ||
+      (forward && how == Turned::kNot && has_state) ||
       queries_.last + call.q_turning.offset >= kMostPositions) {
     return false;
   }

@@ -102,7 +102,7 @@ struct Plan {
   void choose_near_turns(Direction direction);
   bool is_usual() const;
   void choose_sweep_tokens(const DeviceFacts& device);
-  bool choose_hopper_sweeps(Direction direction, const DeviceFacts& device);
+  bool choose_hopper_sweeps(Direction direction, const DeviceFacts& device, bool has_state);
   void find_parts();
   void place_sums(Arena& arena);
   void place_sweeps(Direction direction, Arena& arena);

@@ -9,7 +9,7 @@ namespace mala::gpu::hopper {
 __device__ __forceinline__ bool is_number(float x) { return fabsf(x) <= 3.4e38f; }
 
 // Whether something in a part may be no number, so that its tiles have to be looked at: as far as
-// its sums tell, where there are any. By the whole team.
+// its sums tell, or in any case where nobody has summed. By the whole team.
 __device__ __forceinline__ bool needs_care(const Call<BFloat16>& call, bool has_sums, int64_t slot,
                                            const Team<kGroupThreads>& team) {
   if (!call.parts) return true;
@@ -17,7 +17,8 @@ __device__ __forceinline__ bool needs_care(const Call<BFloat16>& call, bool has_
   if (has_sums) {
     const float* sums = call.parts + slot * call.layout.size();
     const int64_t first = team.thread < 64 ? call.layout.keys() : call.layout.values();
-    bad = !is_number(sums[first + team.thread % 64]);
+    bad = !is_number(sums[first + team.thread % 64]) ||
+          !is_number(sums[call.layout.rotated_keys() + team.thread % 64]);
   }
   return team.any(bad);
 }
@@ -34,8 +35,12 @@ __device__ __forceinline__ bool queries_need_care(const Call<BFloat16>& call, co
   return needs_care(call, true, task.slot, team);
 }
 
-// Eight numbers of bfloat16, of which some are none.
+// Of numbers of bfloat16. Minus infinity has a feature, which is zero.
 __device__ __forceinline__ bool is_broken(uint32_t bits) { return (bits & 0x7F80u) == 0x7F80u; }
+constexpr uint32_t kNone = 0xFF80u;
+__device__ __forceinline__ bool has_no_feature(uint32_t bits) {
+  return is_broken(bits) && bits != kNone;
+}
 __device__ __forceinline__ uint32_t bits_at(const uint4& unit, int j) {
   const uint32_t twos[4] = {unit.x, unit.y, unit.z, unit.w};
   return twos[j / 2] >> j % 2 * 16 & 0xFFFFu;
@@ -59,7 +64,6 @@ struct BrokenRows {
 static __device__ __noinline__ bool take_out_broken(uint32_t keys, uint32_t values,
                                                     BrokenRows* broken, int thread, int barrier) {
   using T = Team<kGroupThreads>;
-  constexpr uint32_t kNone = 0xFF80u;  // whose feature is zero
   if (thread < 64) broken->by_value[thread] = kRowTokens;
   if (thread == 0) broken->by_key = kRowTokens;
   T::any_at(barrier, false);
@@ -69,8 +73,8 @@ static __device__ __noinline__ bool take_out_broken(uint32_t keys, uint32_t valu
     const uint4 key = load_shared(keys + place), value = load_shared(values + place);
     uint32_t bad_values = 0;
     for (int j = 0; j < 8; ++j) {
-      const uint32_t k = bits_at(key, j);
-      const bool bad_key = is_broken(k) && k != kNone, bad_value = is_broken(bits_at(value, j));
+      const bool bad_key = has_no_feature(bits_at(key, j));
+      const bool bad_value = is_broken(bits_at(value, j));
       if (bad_key) atomicMin(&broken->by_key, i / 8);
       if (bad_value) atomicMin(&broken->by_value[i % 8 * 8 + j], i / 8);
       if (bad_value) bad_values |= 1u << j;
@@ -120,7 +124,7 @@ static __device__ __noinline__ bool take_out_broken_queries(uint32_t queries, ui
     const uint4 query = load_shared(queries + place), gradient = load_shared(gradients + place);
     uint32_t bad_queries = 0, bad_gradients = 0;
     for (int j = 0; j < 8; ++j) {
-      if (is_broken(bits_at(query, j))) bad_queries |= 1u << j;
+      if (has_no_feature(bits_at(query, j))) bad_queries |= 1u << j;
       if (!is_broken(bits_at(gradient, j))) continue;
       bad_gradients |= 1u << j;
       atomicMax(&broken->by_value[i % 8 * 8 + j], i / 8);
