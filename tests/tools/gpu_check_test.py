@@ -48,7 +48,7 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         steps = ["devices_test", "cuda_attention_test", "cuda_attention_op_test", "ops_python",
                  "package", "memcheck", "racecheck", "initcheck", "synccheck", "memcheck_ops",
-                 "gpu_attention", "gpu_overhead"]
+                 "racecheck_causal", "gpu_attention", "gpu_causal", "gpu_overhead"]
         for step in steps:
             self.assertIn(f"{step}: good", result.stdout)
         for tool in ("memcheck", "racecheck", "initcheck", "synccheck"):
@@ -57,7 +57,8 @@ class GpuCheckTest(unittest.TestCase):
         lines = table.read_text().splitlines()
         self.assertRegex(lines[0], r"^# date: \d{4}-\d\d-\d\d, commit: abc1234$")
         self.assertEqual(lines[1:], ["# machine: A GPU, 1.2", "name,microseconds", "mala,9.5"])
-        self.assertEqual(len(list(self.root.glob("bench/results/*_gpu_attention.txt"))), 1)
+        for name in ("gpu_attention", "gpu_causal"):
+            self.assertEqual(len(list(self.root.glob(f"bench/results/*_{name}.txt"))), 1)
 
     def test_failures_are_counted_and_shown(self):
         self.program("build/bin/devices_test", "echo '[  FAILED  ] Devices.Some'; exit 1")
@@ -65,14 +66,14 @@ class GpuCheckTest(unittest.TestCase):
         result = self.run_check("build")
         self.assertEqual(result.returncode, 1)
         self.assertIn("Devices.Some", result.stdout)
-        self.assertIn("2 steps failed", result.stdout)
+        self.assertIn("3 steps failed", result.stdout)  # both tables come from one program
         self.assertEqual(list(self.root.glob("bench/results/*_gpu_attention.txt")), [])
 
     def test_what_the_sanitizer_finds_fails(self):
         self.program("path/compute-sanitizer", "echo 'ERROR SUMMARY: 1 error'; exit 9")
         result = self.run_check("--only", "sanitizer", "build")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("5 steps failed", result.stdout)
+        self.assertIn("9 steps failed", result.stdout)
 
     def test_skipping_everything_is_no_success(self):
         self.program("build/bin/cuda_attention_test", SKIPPED)
