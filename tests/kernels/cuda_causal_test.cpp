@@ -165,6 +165,13 @@ TEST_F(GpuCausal, WhatIsNoNumberStaysBehind) {
   }
 }
 
+// Gradients of the same tokens are numbers, of a case with one head of 64.
+void expect_same_numbers(const AttentionResults& actual, const AttentionResults& expected) {
+  EXPECT_EQ(tokens_of_numbers(actual.q, 64), tokens_of_numbers(expected.q, 64));
+  EXPECT_EQ(tokens_of_numbers(actual.k, 64), tokens_of_numbers(expected.k, 64));
+  EXPECT_EQ(tokens_of_numbers(actual.v, 64), tokens_of_numbers(expected.v, 64));
+}
+
 // What a value that is no number spoils of gradients is what the definition says: gradients of
 // values do not depend on values.
 TEST_F(GpuCausal, AValueThatIsNoNumberSpoilsNoGradientOfValues) {
@@ -175,9 +182,8 @@ TEST_F(GpuCausal, AValueThatIsNoNumberSpoilsNoGradientOfValues) {
     use_next_device();
     const AttentionResults actual = run_on_gpu(problem).tokens;
     const AttentionResults expected = run_reference(problem).tokens;
-    EXPECT_EQ(tokens_of_numbers(actual.q, 64), tokens_of_numbers(expected.q, 64)) << at;
-    EXPECT_EQ(tokens_of_numbers(actual.k, 64), tokens_of_numbers(expected.k, 64)) << at;
-    EXPECT_EQ(tokens_of_numbers(actual.v, 64), tokens_of_numbers(expected.v, 64)) << at;
+    SCOPED_TRACE(str("token ", at));
+    expect_same_numbers(actual, expected);
   }
 }
 
@@ -193,9 +199,8 @@ TEST_F(GpuCausal, NoKeyHearsOfThePast) {
       use_next_device();
       const AttentionResults actual = run_on_gpu(problem).tokens;
       const AttentionResults expected = run_reference(problem).tokens;
-      EXPECT_EQ(tokens_of_numbers(actual.q, 64), tokens_of_numbers(expected.q, 64)) << at;
-      EXPECT_EQ(tokens_of_numbers(actual.k, 64), tokens_of_numbers(expected.k, 64)) << at;
-      EXPECT_EQ(tokens_of_numbers(actual.v, 64), tokens_of_numbers(expected.v, 64)) << at;
+      SCOPED_TRACE(str("token ", at));
+      expect_same_numbers(actual, expected);
       for (size_t i = 0; i < actual.v.size(); ++i) {  // columns that hear of nothing are right
         if (!std::isfinite(expected.v[i])) continue;
         EXPECT_NEAR(actual.v[i], expected.v[i], 0.01) << i << " with token " << at;
@@ -213,8 +218,8 @@ TEST_F(GpuCausal, AQueryOfMinusInfinityIsANumber) {
     use_next_device();
     const AttentionResults actual = run_on_gpu(problem).tokens;
     const AttentionResults expected = run_reference(problem).tokens;
-    EXPECT_EQ(tokens_of_numbers(actual.k, 64), tokens_of_numbers(expected.k, 64)) << tokens;
-    EXPECT_EQ(tokens_of_numbers(actual.v, 64), tokens_of_numbers(expected.v, 64)) << tokens;
+    SCOPED_TRACE(str(tokens, " tokens"));
+    expect_same_numbers(actual, expected);
   }
 }
 

@@ -45,17 +45,17 @@ struct CausalSweep {
 
   __device__ __forceinline__ CausalSweep(const Call<BFloat16>& of, const Task& part,
                                          const Team<kGroupThreads>& by, std::byte* memory,
-                                         uint32_t table, uint32_t ones_of_rows)
+                                         const SweepTables& tables)
       : call(of),
         task(part),
         team(by),
         panels(memory),
         lane(by),
-        turns(table, by),
+        turns(tables.turns, by),
         share(lane.warp),
         of_values(panels.raw(0)),
         coming(panels.raw(1)),
-        triangle(ones_of_rows),
+        triangle(tables.triangle),
         keys(key_rows(of.inputs.k), part.first, share),
         values(key_rows(of.inputs.v), part.first, share),
         queries(query_rows<Kind>(of.inputs.q, part, true), part.first, share),
@@ -272,8 +272,8 @@ struct CausalSweep {
 #pragma unroll
     for (int i = 0; i < 32; ++i) found.c[i] *= factors.factor[i / 2 % 2];
     if (Kind::kTail) add_tail(found);
-    write_rows(found, lane, share, panels.address + SweepPanels::kPlain, out, call.out.token_stride,
-               queries_left);
+    write_rows(found, lane, share, panels.address + SweepPanels::kPlain,
+               {out, call.out.token_stride, queries_left});
     out += kRowTokens * call.out.token_stride;
   }
 
@@ -312,24 +312,20 @@ __global__ void __launch_bounds__(kSweepTeams* kGroupThreads, 1)
   std::byte* memory = panels_of_block;
   const Team<kGroupThreads> team;
   using Block = SweepBlock<Kind>;
-  const uint32_t table = shared_address(memory) + Block::kTurns;
+  const uint32_t at = shared_address(memory);
+  const SweepTables tables{at + Block::kTriangle, at + Block::kTurns};
   wait_for_previous();
   let_next_begin();
-  fill_ones(shared_address(memory) + Block::kOnes);
-  const uint32_t triangle = shared_address(memory) + Block::kTriangle;
-  fill_triangle(triangle);
-  if (Kind::kTurns) TileTurns<Kind>::fill(call.q_turning, table);
-  show_to_tensor_cores();
-  __syncthreads();
+  fill_ones(at + Block::kOnes);
+  tables.template fill<Kind>(call);
   const SweepPart part = sweep_part(heads, kSweepTeams, team.index);
   if (part.part >= parts) return;
   const Task task = query_task(call, part.head, part.part);
   if (task.first == task.end) return;
-  CausalSweep<Kind> sweep(call, task, team, memory + team.index * Block::kTeam, table, triangle);
+  CausalSweep<Kind> sweep(call, task, team, memory + team.index * Block::kTeam, tables);
   auto* broken = reinterpret_cast<BrokenRows*>(memory + Block::kBroken) + team.index;
   sweep.run(call.prefixes + sweep_slot(call, task, part.part) * call.layout.size(),
-            keys_need_care(call, task, part.part, team), shared_address(memory) + Block::kOnes,
-            broken);
+            keys_need_care(call, task, part.part, team), at + Block::kOnes, broken);
 #else
   __trap();  // never launched there
 #endif

@@ -1,6 +1,6 @@
 // The second sweep of the causal backward on Hopper, from the last tile to the first: queries go
 // into the gradients of the sums, and each tile's keys see the gradients after it and the queries
-// within it, from their own on. Without a tail, and a head of queries for each of keys.
+// within it, from their own on. A head of queries for each of keys.
 #pragma once
 
 #include "mala/kernels/cuda/hopper/causal_gradient_sums.cuh"
@@ -39,15 +39,15 @@ struct CausalKeyGradients {
 
   __device__ __forceinline__ CausalKeyGradients(const Call<BFloat16>& of, const Task& part,
                                                 const Team<kGroupThreads>& by, std::byte* memory,
-                                                uint32_t table, uint32_t ones_of_rows)
+                                                const SweepTables& tables)
       : call(of),
         task(part),
         team(by),
         panels(memory),
         lane(by),
-        turns(table, by),
+        turns(tables.turns, by),
         share(lane.warp),
-        triangle(ones_of_rows),
+        triangle(tables.triangle),
         last(static_cast<int>((part.end - part.first - 1) / kRowTokens)),
         keys_left(static_cast<int>(min(part.end, part.sequence.k_count) - first_of_last())),
         queries_left(static_cast<int>(part.end - first_of_last())),
@@ -169,8 +169,8 @@ struct CausalKeyGradients {
     if (broken) {
       spoil(by_value, [&](int column) { return max(broken->of_values, broken->by_value[column]); });
     }
-    write_rows(by_value, lane, share, of_values(), d_value, call.gradients.v.token_stride,
-               keys_left);
+    write_rows(by_value, lane, share, of_values(),
+               {d_value, call.gradients.v.token_stride, keys_left});
     wait_products<2>();
     finish_keys(tile, broken ? broken->of_keys : -1, scores, by_key);
   }
@@ -241,7 +241,7 @@ struct CausalKeyGradients {
     multiply_slopes(by_key, of_keys(), lane);
     if (broken >= 0) spoil(by_key, [&](int) { return broken; });
     __syncwarp();
-    write_rows(by_key, lane, share, of_keys(), d_key, call.gradients.k.token_stride, keys_left);
+    write_rows(by_key, lane, share, of_keys(), {d_key, call.gradients.k.token_stride, keys_left});
   }
 
   __device__ __forceinline__ bool take_out(int tile, BrokenQueries* broken) {
@@ -328,20 +328,16 @@ __global__ void __launch_bounds__(kGradientTeams* kGroupThreads, 1)
   std::byte* memory = panels_of_block;
   const Team<kGroupThreads> team;
   using Block = KeyGradientSweepBlock<Kind>;
-  const uint32_t table = shared_address(memory) + Block::kTurns;
+  const uint32_t at = shared_address(memory);
+  const SweepTables tables{at + Block::kTriangle, at + Block::kTurns};
   wait_for_previous();
   let_next_begin();
-  const uint32_t triangle = shared_address(memory) + Block::kTriangle;
-  fill_triangle(triangle);
-  if (Kind::kTurns) TileTurns<Kind>::fill(call.q_turning, table);
-  show_to_tensor_cores();
-  __syncthreads();
+  tables.template fill<Kind>(call);
   const SweepPart part = sweep_part(heads, kGradientTeams, team.index);
   if (part.part >= parts) return;
   const Task task = query_task(call, part.head, part.part);
   if (task.first == task.end) return;
-  CausalKeyGradients<Kind> sweep(call, task, team, memory + team.index * Block::kTeam, table,
-                                 triangle);
+  CausalKeyGradients<Kind> sweep(call, task, team, memory + team.index * Block::kTeam, tables);
   auto* broken = reinterpret_cast<BrokenQueries*>(memory + Block::kBroken) + team.index;
   sweep.run(call.suffixes + sweep_slot(call, task, part.part) * call.layout.size(),
             queries_need_care(call, task, team), broken);

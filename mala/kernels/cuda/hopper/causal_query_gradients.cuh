@@ -42,15 +42,15 @@ struct CausalQueryGradients {
 
   __device__ __forceinline__ CausalQueryGradients(const Call<BFloat16>& of, const Task& part,
                                                   const Team<kGroupThreads>& by, std::byte* memory,
-                                                  uint32_t table, uint32_t ones_of_rows)
+                                                  const SweepTables& tables)
       : call(of),
         task(part),
         team(by),
         panels(memory),
         lane(by),
-        turns(table, by),
+        turns(tables.turns, by),
         share(lane.warp),
-        triangle(ones_of_rows),
+        triangle(tables.triangle),
         keys(key_rows<Kind>(of.inputs.k, part, true), part.first, share),
         values(key_rows<Kind>(of.inputs.v, part, true), part.first, share),
         queries(query_rows<Kind>(of.inputs.q, part, true), part.first, share),
@@ -81,8 +81,8 @@ struct CausalQueryGradients {
       TileRows gradient;
       apply(tile, ones, gradient);
       if (broken < kRowTokens) take_in(tile, broken, gradient, *broken_rows);
-      write_rows(gradient, lane, share, of_queries(), d_query, call.gradients.q.token_stride,
-                 queries_left);
+      write_rows(gradient, lane, share, of_queries(),
+                 {d_query, call.gradients.q.token_stride, queries_left});
       if (queries_left <= kRowTokens) break;
       d_query += kRowTokens * call.gradients.q.token_stride;
       weights += kRowTokens;
@@ -344,25 +344,20 @@ __global__ void __launch_bounds__(kGradientTeams* kGroupThreads, 1)
   std::byte* memory = panels_of_block;
   const Team<kGroupThreads> team;
   using Block = QueryGradientSweepBlock<Kind>;
-  const uint32_t table = shared_address(memory) + Block::kTurns;
+  const uint32_t at = shared_address(memory);
+  const SweepTables tables{at + Block::kTriangle, at + Block::kTurns};
   wait_for_previous();
   let_next_begin();
-  fill_ones(shared_address(memory) + Block::kOnes);
-  const uint32_t triangle = shared_address(memory) + Block::kTriangle;
-  fill_triangle(triangle);
-  if (Kind::kTurns) TileTurns<Kind>::fill(call.q_turning, table);
-  show_to_tensor_cores();
-  __syncthreads();
+  fill_ones(at + Block::kOnes);
+  tables.template fill<Kind>(call);
   const SweepPart part = sweep_part(heads, kGradientTeams, team.index);
   if (part.part >= parts) return;
   const Task task = query_task(call, part.head, part.part);
   if (task.first == task.end) return;
-  CausalQueryGradients<Kind> sweep(call, task, team, memory + team.index * Block::kTeam, table,
-                                   triangle);
+  CausalQueryGradients<Kind> sweep(call, task, team, memory + team.index * Block::kTeam, tables);
   auto* broken = reinterpret_cast<BrokenRows*>(memory + Block::kBroken) + team.index;
   sweep.run(call.prefixes + sweep_slot(call, task, part.part) * call.layout.size(),
-            keys_need_care(call, task, part.part, team), shared_address(memory) + Block::kOnes,
-            broken);
+            keys_need_care(call, task, part.part, team), at + Block::kOnes, broken);
 #else
   __trap();  // never launched there
 #endif

@@ -93,6 +93,20 @@ struct TileTurns {
   }
 };
 
+// What all teams of a block share: a triangle of ones, and how tokens turn.
+struct SweepTables {
+  uint32_t triangle, turns;
+
+  // By all threads of the block, which then wait for each other.
+  template <class Kind>
+  __device__ __forceinline__ void fill(const Call<BFloat16>& call) const {
+    fill_triangle(triangle);
+    if (Kind::kTurns) TileTurns<Kind>::fill(call.q_turning, turns);
+    show_to_tensor_cores();
+    __syncthreads();
+  }
+};
+
 // The turn of a position, of pairs 4 j + t or any others.
 struct OneTurn {
   const float2 *rest, *block;
@@ -178,11 +192,17 @@ __device__ __forceinline__ void multiply_slopes(TileRows& x, uint32_t panel, con
   }
 }
 
-// Rows of a tile to memory, `left` of them, by way of the warp's own rows of a panel, so that they
-// leave as a whole.
+// Where the rows of a tile go: a lane's first unit, and how many there are from its first on.
+struct RowsOut {
+  BFloat16* to;
+  int64_t stride;
+  int left;
+};
+// Rows of a tile to memory, by way of the warp's own rows of a panel, so that they leave as a
+// whole.
 __device__ __forceinline__ void write_rows(const TileRows& x, const TileLane& lane,
-                                           const UnitShare& share, uint32_t stage, BFloat16* to,
-                                           int64_t stride, int left) {
+                                           const UnitShare& share, uint32_t stage,
+                                           const RowsOut& out) {
 #pragma unroll
   for (int step = 0; step < 4; ++step) {
     LeftTwos twos;
@@ -197,7 +217,8 @@ __device__ __forceinline__ void write_rows(const TileRows& x, const TileLane& la
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const uint4 unit = load_shared(stage + share.place(i));
-    if (share.row + 4 * i < left) *reinterpret_cast<uint4*>(to + 4 * i * stride) = unit;
+    if (share.row + 4 * i >= out.left) continue;
+    *reinterpret_cast<uint4*>(out.to + 4 * i * out.stride) = unit;
   }
   __syncwarp();
 }
