@@ -133,7 +133,7 @@ TEST(Parts, SweepsFillTheDeviceOnce) {
 }
 
 // Which causal calls go by warpgroups: heads of 64 along a line or without turns; in the backward a
-// head of keys for each of queries, and no gate without a local term.
+// head of keys for each of queries.
 TEST(Plans, CausalSweepsByWarpgroups) {
   struct Case {
     const char* about;
@@ -143,7 +143,7 @@ TEST(Plans, CausalSweepsByWarpgroups) {
   const Case cases[] = {{"usual", 64, 1, true, false, false, true, true},
                         {"with a local term", 64, 1, true, true, false, true, true},
                         {"with a tail", 64, 1, true, true, true, true, true},
-                        {"with a gate alone", 64, 1, true, false, true, true, false},
+                        {"with a gate alone", 64, 1, true, false, true, true, true},
                         {"without turns", 64, 1, false, false, false, true, true},
                         {"with groups of heads", 64, 3, true, false, false, true, false},
                         {"of larger heads", 128, 1, true, false, false, false, false}};
@@ -163,6 +163,40 @@ TEST(Plans, CausalSweepsByWarpgroups) {
   }
 }
 
+// A forward without turns takes both sums of keys for one, as those of a state may not be; and it
+// is a forward that finds the gradient of a gate.
+TEST(Plans, StatesWithoutTurnsAreNotForTheForwardByWarpgroups) {
+  AttentionInputs<BFloat16> inputs = some_inputs(1, 700, 64);
+  const std::vector<int64_t> before = {9};
+  auto goes = [&](Direction direction) {
+    return Plan<BFloat16>(inputs, {}, direction, some_device(), {},
+                          {.causal = true, .counts_before = before})
+               .query_cluster > 0;
+  };
+  EXPECT_FALSE(goes(Direction::kForward));
+  EXPECT_TRUE(goes(Direction::kBackward));
+  inputs.gate = inputs.q;
+  EXPECT_FALSE(goes(Direction::kBackward));
+}
+
+// The pass over queries that finds the gradient of a gate has less room for turns than the other.
+TEST(Plans, TurnsOfAGateFit) {
+  for (const int64_t width : {200, 230, 300}) {
+    AttentionInputs<BFloat16> inputs = some_inputs(1, width * width, 64);
+    AttentionOptions options;
+    options.q_rope = options.k_rope = Rope::grid(width);
+    const int64_t bytes = width * 16 * static_cast<int64_t>(sizeof(Turn));
+    for (const bool has_gate : {false, true}) {
+      if (has_gate) inputs.gate = inputs.q;
+      const Plan<BFloat16> plan(inputs, options, Direction::kBackward, some_device(), {});
+      ASSERT_GT(plan.query_cluster, 0);
+      EXPECT_EQ(plan.call.q_turning.near,
+                bytes <= (has_gate ? near_bytes_forward(64) : kNearBytesOfQueries))
+          << width << (has_gate ? " with a gate" : "");
+    }
+  }
+}
+
 // Rows that vectors cannot walk over are for the kernels for all.
 TEST(Plans, UnfitGradientsAreNotForWarpgroups) {
   const AttentionInputs<BFloat16> inputs = some_inputs(1, 700, 64);
@@ -172,12 +206,18 @@ TEST(Plans, UnfitGradientsAreNotForWarpgroups) {
   const HeadsView<BFloat16> fit = dense_heads(nothing, 1, 1, 700, 64);
   HeadsView<BFloat16> unfit = fit;
   unfit.data = nothing + 1;
-  for (int which = 0; which < 6; ++which) {
-    Plan<BFloat16> plan(inputs, options, Direction::kBackward, some_device(), {}, {.causal = true});
-    ASSERT_GT(plan.query_cluster, 0);
-    auto of = [&](int i) { return which == i ? unfit : fit; };
-    plan.set_tensors(of(0), {of(1), of(2), of(3), of(4), of(5)});
-    EXPECT_EQ(plan.query_cluster, 0) << which;
+  for (const bool causal : {false, true}) {
+    for (int which = 0; which < 6; ++which) {
+      Plan<BFloat16> plan(inputs, options, Direction::kBackward, some_device(), {},
+                          {.causal = causal});
+      ASSERT_GT(plan.query_cluster, 0);
+      ASSERT_GT(plan.key_cluster, 0);
+      auto of = [&](int i) { return which == i ? unfit : fit; };
+      plan.set_tensors(of(0), {of(1), of(2), of(3), of(4), of(5)});
+      const bool of_keys = which == 2 || which == 3;
+      EXPECT_EQ(plan.query_cluster > 0, !causal && of_keys) << which;
+      EXPECT_EQ(plan.key_cluster > 0, causal || !of_keys) << which;
+    }
   }
 }
 

@@ -100,6 +100,26 @@ __global__ void clear_uncounted_kernel(const __grid_constant__ Call<T> call) {
   }
 }
 
+// One dimension: a thread for each unit of eight numbers of all heads and tokens, in steps.
+template <typename T>
+__global__ void __launch_bounds__(256)
+    tail_gradients_kernel(const __grid_constant__ Call<T> call,
+                          const __grid_constant__ HeadsView<T> to) {
+  wait_for_previous();
+  let_next_begin();
+  const bool has_gate = call.inputs.gate.data;
+  const int64_t units = to.dim / 8, all = to.batch * to.heads * to.tokens * units;
+  const int64_t step = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < all; i += step) {
+    const int64_t column = i % units * 8, row = i / units, token = row % to.tokens;
+    const int64_t head = row / to.tokens % to.heads, batch = row / to.tokens / to.heads;
+    auto unit = [&](const auto& view) { return &view.head(batch, head).at(token, column); };
+    Eight g = load_eight(unit(call.out_gradient));
+    if (has_gate) g = times(g, load_eight(unit(call.inputs.gate)));
+    store_eight(unit(to), g);
+  }
+}
+
 // Only to ask how many clusters of such blocks there can be.
 __global__ void fill_multiprocessor_kernel() {}
 
@@ -186,9 +206,16 @@ void launch_clear_uncounted(Launcher& on, const Call<T>& call) {
       on, {dim3(static_cast<unsigned>(call.sequences * call.kv_heads), 8), 256, 0}, call);
 }
 
+template <typename T>
+void launch_tail_gradients(Launcher& on, const Call<T>& call, const HeadsView<T>& to) {
+  const auto blocks = static_cast<unsigned>(8 * on.device().multiprocessors);
+  launch<tail_gradients_kernel<T>>(on, {dim3(blocks), 256, 0}, call, to);
+}
+
 #define MALA_INSTANTIATE(T)                                                   \
   template void launch_add_parts(Launcher&, const Call<T>&, const PartSums&); \
-  template void launch_clear_uncounted(Launcher&, const Call<T>&)
+  template void launch_clear_uncounted(Launcher&, const Call<T>&);            \
+  template void launch_tail_gradients(Launcher&, const Call<T>&, const HeadsView<T>&)
 MALA_INSTANTIATE(float);
 MALA_INSTANTIATE(BFloat16);
 MALA_INSTANTIATE(Float16);

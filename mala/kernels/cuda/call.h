@@ -121,6 +121,7 @@ struct Call {
     one.k_parts_before = index * one.k_parts;
     return one;
   }
+  MALA_INLINE bool has_tail() const { return inputs.local.data || inputs.gate.data; }
   MALA_INLINE bool centred() const { return norm == Norm::kBalanced; }
   MALA_INLINE bool rotated_magnitude() const { return norm == Norm::kPrinted; }
 };

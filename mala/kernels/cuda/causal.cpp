@@ -48,16 +48,18 @@ class CausalCall {
     if (!to.before.empty()) call_.state_gradient_before = to.before.data();
     plan_.launch_tables(on_);
     if (!call_.inputs.lengths.key_counts.empty()) launch_clear_uncounted(on_, call_);
-    Call<T> call = find_prefixes(false);
-    if (call.inputs.gate.data) find_gate_gradient(call);
-    if (plan_.query_cluster > 0 && call.inputs.local.data) {
-      launch_local_gradients(on_, call_);
-      call.out_gradient = call_.out_gradient = call_.gradients.local;
+    const Call<T> forward = find_prefixes(false);
+    if (plan_.query_cluster > 0 && call_.has_tail()) {
+      call_.out_gradient = run_tail_gradients(on_, call_);
     }
+    Call<T> call = forward;
+    call.out_gradient = call_.out_gradient;
     launch_causal_query_gradients(on_, call, plan_.padded, plan_.query_grid());
     call = find_suffixes();
     const PassGrid grid{plan_.units(), plan_.most_query_parts, 1, plan_.query_cluster};
     launch_causal_key_gradients(on_, call, plan_.padded, grid);
+    if (!call.inputs.gate.data) return;
+    launch_causal_forward(on_, gate_gradient_call(forward), plan_.padded, plan_.query_grid());
   }
 
  private:
@@ -87,15 +89,6 @@ class CausalCall {
     }
     launch_scan_queries(on_, call);
     return call;
-  }
-
-  // (attention + local) * dout: the forward, with another gate.
-  void find_gate_gradient(Call<T> call) {
-    call.inputs.gate = call.out_gradient;
-    call.vectors.gate = call.vectors.out_gradient;
-    call.out = call.gradients.gate;
-    call.vectors.out = call.vectors.d_gate;
-    launch_causal_forward(on_, call, plan_.padded, plan_.query_grid());
   }
 
   Launcher& on_;

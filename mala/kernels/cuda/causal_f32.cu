@@ -6,7 +6,6 @@ namespace mala::gpu {
 template void launch_causal_sum_keys(Launcher&, const Call<float>&, int, const PassGrid&,
                                      const PassGrid&);
 template void launch_causal_forward(Launcher&, const Call<float>&, int, const PassGrid&);
-template void launch_local_gradients(Launcher&, const Call<float>&);
 template void launch_causal_query_gradients(Launcher&, const Call<float>&, int, const PassGrid&);
 template void launch_causal_sum_queries(Launcher&, const Call<float>&, int, const PassGrid&);
 template void launch_causal_key_gradients(Launcher&, const Call<float>&, int, const PassGrid&);

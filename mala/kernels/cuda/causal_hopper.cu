@@ -1,7 +1,6 @@
 // The sweeps of the causal form by warpgroups, for BFloat16 tensors.
 #include "mala/kernels/cuda/hopper/causal_forward.cuh"
 #include "mala/kernels/cuda/hopper/causal_key_gradients.cuh"
-#include "mala/kernels/cuda/hopper/causal_tail.cuh"
 #include "mala/kernels/cuda/launch.cuh"
 #include "mala/kernels/cuda/launch_causal.h"
 
@@ -58,10 +57,6 @@ void launch_causal_forward(Launcher& on, const Call<BFloat16>& call, const PassG
   run(Kind<Turned::kNot, true, true>{});
 }
 
-void launch_local_gradients(Launcher& on, const Call<BFloat16>& call) {
-  launch<local_gradients_kernel>(
-      on, {dim3(static_cast<unsigned>(8 * on.device().multiprocessors)), 256, 0}, call);
-}
 void launch_causal_query_gradients(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
   with_turns(call, [&](auto kind) {
     using Kind = decltype(kind);

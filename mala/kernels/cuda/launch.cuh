@@ -88,9 +88,9 @@ inline bool is_usual(Feature feature, std::initializer_list<bool> vectors) {
 
 // Calls run(Kind) with what the kernels may know of a call. Few are compiled: those of images, in
 // heads of 64.
-template <typename T, int kDim, bool kTail, bool kAllSizes = false, class Run>
+template <typename T, int kDim, bool kTail, class Run>
 void with_kind(const Call<T>& call, bool usual, Run&& run) {
-  if constexpr (kSpecial<T, kDim> && (kDim == 64 || kAllSizes)) {
+  if constexpr (kSpecial<T, kDim> && kDim == 64) {
     usual = usual && call.layout.dim == kDim && call.layout.value_dim == kDim;
     const Turned how = usual ? how_turned(call) : Turned::kSomehow;
     if (how == Turned::kNot) return run(Kind<Turned::kNot, kTail, true>{});

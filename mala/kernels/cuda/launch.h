@@ -60,6 +60,9 @@ template <typename T>
 void launch_key_gradients(Launcher& on, const Call<T>& call, int padded, const PassGrid& grid);
 template <typename T>
 void launch_clear_uncounted(Launcher& on, const Call<T>& call);
+// What comes through a tail, dout * gate, for tensors whose rows are all fit for vectors.
+template <typename T>
+void launch_tail_gradients(Launcher& on, const Call<T>& call, const HeadsView<T>& to);
 
 // Adds the parts of each unit, in order: `of_keys` those of its keys, into the state; else those of
 // the queries of all its heads, into the state's gradient.

@@ -12,16 +12,15 @@ template <typename T>
 void launch_query_gradients(Launcher& on, const Call<T>& call, int padded, const PassGrid& grid) {
   const Vectors& has = call.vectors;
   const bool local = call.inputs.local.data, gate = call.inputs.gate.data;
-  const bool usual = is_usual(
-      call.feature, {has.q, has.out_gradient, has.d_query, !local || (has.local && has.d_local),
-                     !gate || (has.gate && has.d_gate)});
+  const bool usual =
+      !on.device().has_wgmma && is_usual(call.feature, {has.q, has.out_gradient, has.d_query,
+                                                        !local || (has.local && has.d_local),
+                                                        !gate || (has.gate && has.d_gate)});
   with_dim<T>(padded, [&](auto dim) {
     if constexpr (kOnHopper<T, dim()>) {
       if (grid.cluster > 0) return launch_hopper_query_gradients<dim()>(on, call, grid);
     }
-    // With a tail Hopper has no kernel of its own: these do for it, in all sizes.
-    const bool known = usual && (dim() == 64 || on.device().has_wgmma);
-    with_kind<T, dim(), true, kWithWgmma>(call, known, [&](auto kind) {
+    with_kind<T, dim(), true>(call, usual, [&](auto kind) {
       launch<query_gradients_kernel<T, dim(), decltype(kind)>>(
           on, {dim3_of(grid), SumShape<T, dim()>::kThreads, QueryGradientMemory<T, dim()>::kBytes},
           call);

@@ -61,11 +61,6 @@ bool backward_is_usual(const Call<T>& call) {
 }
 
 template <typename T>
-void launch_local_gradients(Launcher& on, const Call<T>& call) {
-  if constexpr (kOnHopper<T, 64>) hopper::launch_local_gradients(on, call);
-}
-
-template <typename T>
 void launch_causal_query_gradients(Launcher& on, const Call<T>& call, int padded,
                                    const PassGrid& grid) {
   if constexpr (kOnHopper<T, 64>) {

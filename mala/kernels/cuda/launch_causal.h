@@ -11,9 +11,6 @@ void launch_causal_sum_keys(Launcher& on, const Call<T>& call, int padded, const
                             const PassGrid& queries);
 template <typename T>
 void launch_causal_forward(Launcher& on, const Call<T>& call, int padded, const PassGrid& grid);
-// The gradient that comes through a tail, where sweeps by warpgroups take it from: that of `local`.
-template <typename T>
-void launch_local_gradients(Launcher& on, const Call<T>& call);
 template <typename T>
 void launch_causal_query_gradients(Launcher& on, const Call<T>& call, int padded,
                                    const PassGrid& grid);
@@ -36,7 +33,6 @@ void launch_scan_queries(Launcher& on, const Call<T>& call);
 namespace hopper {
 void launch_causal_sum_keys(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid);
 void launch_causal_forward(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid);
-void launch_local_gradients(Launcher& on, const Call<BFloat16>& call);
 void launch_causal_query_gradients(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid);
 void launch_causal_sum_queries(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid);
 void launch_causal_key_gradients(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid);

@@ -50,10 +50,31 @@ void run_forward(Launcher& on, const Plan<T>& plan) {
   run_apply_queries(on, plan);
 }
 
-// Gradients of queries, and of the state into plan.call.gradient.
+// The gradient that comes through a tail, for passes by warpgroups, which know of none: it lies
+// where that of `local` goes. Without one, it lies where that of the gate goes, which is found
+// last.
+template <typename T>
+HeadsView<const T> run_tail_gradients(Launcher& on, const Call<T>& call) {
+  const HeadsView<T>& to = call.inputs.local.data ? call.gradients.local : call.gradients.gate;
+  launch_tail_gradients(on, call, to);
+  return to;
+}
+
+// The gradient of a gate is (attention + local) * dout: this forward's, which has another gate.
+template <typename T>
+Call<T> gate_gradient_call(Call<T> call) {
+  call.inputs.gate = call.out_gradient;
+  call.vectors.gate = call.vectors.out_gradient;
+  call.out = call.gradients.gate;
+  call.vectors.out = call.vectors.d_gate;
+  return call;
+}
+
+// Gradients of queries and of a tail, and of the state into plan.call.gradient.
 template <typename T>
 void run_query_gradients(Launcher& on, const Plan<T>& plan) {
   Call<T> call = plan.call;
+  const bool by_warpgroups = plan.query_cluster > 0, has_gate = call.inputs.gate.data;
   const bool whole = plan.most_query_parts == std::max(plan.query_cluster, 1) && call.group == 1;
   const PartSums sums{.parts = call.parts,
                       .sums = call.gradient,
@@ -63,13 +84,17 @@ void run_query_gradients(Launcher& on, const Plan<T>& plan) {
                       .size = call.layout.size(),
                       .cluster = std::max(plan.query_cluster, 1)};
   if (whole) call.parts = call.gradient;
-  if (plan.is_large() || call.inputs.gate.data) {
+  if (by_warpgroups && call.has_tail()) call.out_gradient = run_tail_gradients(on, call);
+  if (plan.is_large() || (has_gate && !by_warpgroups)) {
     launch_prepare_right(on, call, plan.padded, plan.units());
   }
   PassGrid grid = plan.query_grid();
   grid.chunks = chunks(plan);
   launch_query_gradients(on, call, plan.padded, grid);
   if (!whole) launch_add_parts(on, call, sums);
+  if (by_warpgroups && has_gate) {
+    launch_apply_queries(on, gate_gradient_call(plan.call), plan.padded, plan.query_grid());
+  }
 }
 
 // Gradients of keys and values from that of the state.

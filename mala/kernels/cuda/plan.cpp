@@ -219,8 +219,6 @@ void Plan<T>::choose_hopper_parts(Direction direction, const DeviceFacts& device
   call.k_part_tokens = hopper_part_tokens(keys, key_parts.parts);
   key_cluster = key_parts.cluster;
 
-  const bool tail = call.inputs.local.data || call.inputs.gate.data;
-  if (!forward && tail) return;  // there is no such kernel
   const int query_block = forward ? teams.apply_queries : teams.query_gradients;
   if (are_many(query_block)) query_teams = 1;
   const HopperSide queries =
@@ -274,18 +272,17 @@ void Plan<T>::choose_sweep_tokens(const DeviceFacts& device) {
 }
 
 // Sweeps by warpgroups, where there are such: heads of 64 that turn along a line, or not at all,
-// where the forward takes both sums of keys for one, as those of a state may not be; in the
-// backward with a head of keys for each of queries, and no gate without a local term, whose
-// gradient has what comes through the gate.
+// where the forward, which also finds the gradient of a gate, takes both sums of keys for one, as
+// those of a state may not be; in the backward with a head of keys for each of queries.
 template <typename T>
 bool Plan<T>::choose_hopper_sweeps(Direction direction, const DeviceFacts& device, bool has_state) {
   constexpr int64_t kMostPositions = (int64_t{1} << 31) - 1;  // that they count
   const Turned how = how_turned(call);
   const bool forward = direction == Direction::kForward;
-  const bool plain = call.group == 1 && (call.inputs.local.data || !call.inputs.gate.data);
-  if (!device.has_wgmma || !is_usual() || padded != 64 || (!forward && !plain) ||
+  const bool runs_forward = forward || call.inputs.gate.data;
+  if (!device.has_wgmma || !is_usual() || padded != 64 || (!forward && call.group > 1) ||
       (how != Turned::kLine && how != Turned::kNot) || !turns_alike_ ||
-      (forward && how == Turned::kNot && has_state) ||
+      (runs_forward && how == Turned::kNot && has_state) ||
       queries_.last + call.q_turning.offset >= kMostPositions) {
     return false;
   }
@@ -365,7 +362,7 @@ void Plan<T>::set_tensors(HeadsView<const T> out_gradient, const AttentionGradie
   const bool bad_queries = unfit(out_gradient, has.out_gradient) || unfit(gradients.q, has.d_query);
   const bool bad_keys = unfit(gradients.k, has.d_key) || unfit(gradients.v, has.d_value);
   const bool bad_tail = unfit(gradients.local, has.d_local) || unfit(gradients.gate, has.d_gate);
-  if (bad_queries || (is_causal_ && (bad_keys || bad_tail))) query_cluster = 0;
+  if (bad_queries || bad_tail || (is_causal_ && bad_keys)) query_cluster = 0;
   if (is_causal_) return;  // parts are the same, and sums of keys write none of them
   if (bad_keys) key_cluster = 0;
   find_parts();

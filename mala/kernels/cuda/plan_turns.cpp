@@ -133,9 +133,13 @@ void Plan<T>::choose_near_turns(Direction direction) {
   };
   const bool forward = direction == Direction::kForward;
   if (query_cluster > 0) {
+    // The gradient of a gate is found by the forward's pass over queries.
+    const int of_gradients = call.inputs.gate.data
+                                 ? std::min(kNearBytesOfQueries, near_bytes_forward(padded))
+                                 : kNearBytesOfQueries;
     choose(call.q_turning, queries_, call.q_part_tokens,
-           forward ? near_bytes_forward(padded, query_teams) : kNearBytesOfQueries,
-           turns_.q_frequencies, call.q_frequencies);
+           forward ? near_bytes_forward(padded, query_teams) : of_gradients, turns_.q_frequencies,
+           call.q_frequencies);
   }
   if (key_cluster > 0) {
     choose(call.k_turning, keys_, call.k_part_tokens,

@@ -342,7 +342,7 @@ template <typename T, int kDim, class Kind>
 __global__ void __launch_bounds__(SumShape<T, kDim>::kThreads,
                                   kLeastBlocks<T, kDim>.query_gradients)
     query_gradients_kernel(const __grid_constant__ Call<T> call) {
-  if constexpr (kOnlyForHopper<kDim, Kind>) {
+  if constexpr (kLeftToHopper<Kind>) {
     __trap();  // never launched there
   } else {
     query_gradients_of_block<T, kDim, Kind>(call);

@@ -47,14 +47,9 @@ struct Kind {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 template <class Kind>
 constexpr bool kLeftToHopper = Kind::kUsual;
-template <int kDim, class Kind>
-constexpr bool kOnlyForHopper = false;
 #else
 template <class Kind>
 constexpr bool kLeftToHopper = false;
-// Usual calls in larger heads, where it has none.
-template <int kDim, class Kind>
-constexpr bool kOnlyForHopper = Kind::kUsual && (kDim > 64);
 #endif
 
 struct Task {

@@ -8,10 +8,6 @@
 
 namespace mala::gpu {
 
-inline bool has_tail(const Call<BFloat16>& call) {
-  return call.inputs.local.data || call.inputs.gate.data;
-}
-
 template <int kDim, int kTeams>
 void launch_hopper_sum_keys(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
   constexpr int kThreads = kTeams * hopper::kSumThreads<kDim>;
@@ -36,7 +32,7 @@ void launch_hopper_apply_queries(Launcher& on, const Call<BFloat16>& call, const
     launch<hopper::apply_queries_kernel<kDim, kTeams, decltype(kind)>>(
         on, {dim3_of(grid), kThreads, Block::kBytes}, call);
   };
-  if (has_tail(call)) return with_hopper_kind<true>(call, run);
+  if (call.has_tail()) return with_hopper_kind<true>(call, run);
   with_hopper_kind<false>(call, run);
 }
 
@@ -47,7 +43,7 @@ void launch_hopper_whole_heads(Launcher& on, const Call<BFloat16>& call, const P
     launch<hopper::whole_heads_kernel<64, kTeams, decltype(kind)>>(
         on, {dim3_of(grid), kTeams * hopper::kGroupThreads, Block::kBytes, grid.cluster}, call);
   };
-  if (has_tail(call)) return with_hopper_kind<true>(call, run);
+  if (call.has_tail()) return with_hopper_kind<true>(call, run);
   with_hopper_kind<false>(call, run);
 }
 

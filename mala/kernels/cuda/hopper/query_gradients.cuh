@@ -1,5 +1,6 @@
 // The pass of the backward over queries on Hopper: writes their gradients and sums that of the
-// state. Usual calls in bfloat16 without a tail.
+// state. Usual calls in bfloat16 alone; what a tail makes of the gradients that come is done
+// before.
 //
 // Larger heads are shared by warpgroups: each has some columns of all rows of a tile, and what a
 // row needs of all columns they tell each other.
@@ -293,7 +294,7 @@ __global__ void __launch_bounds__(QueryGradientBlock<kDim, kTeams>::kThreads,
   extern __shared__ __align__(kAlign) std::byte panels_of_block[];
   std::byte* memory = panels_of_block;
   const uint32_t at = shared_address(memory);
-  if (call.table) wait_for_previous();
+  if (call.table || call.has_tail()) wait_for_previous();  // which may have written what is copied
   const Task task = query_task(call);
   if (task.first == task.end && call.table) return;
   QueryGradientPass<kDim, kTeams, Kind> pass(call, task, at);
