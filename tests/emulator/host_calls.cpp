@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "mala/core/error.h"
-#include "tests/emulator/shared_memory.h"
+#include "tests/emulator/device_kind.h"
 
 struct CUstream_st {};
 struct CUgraph_st {
@@ -22,7 +22,6 @@ namespace {
 // and a part has several tiles.
 constexpr int kMultiprocessors[] = {132, 1, 2, 3, 4};
 constexpr int kDeviceCount = std::size(kMultiprocessors);
-constexpr int kMajor = 9;  // of the compute capability: Hopper
 constexpr size_t kMemoryBytes = size_t{80} << 30;
 
 int current_device = 0;
@@ -71,14 +70,15 @@ cudaError_t cudaSetDevice(int device) {
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* to, cudaDeviceAttr what, int device) {
-  *to = what == cudaDevAttrMultiProcessorCount      ? emulator::kMultiprocessors[device]
-        : what == cudaDevAttrComputeCapabilityMajor ? emulator::kMajor
-                                                    : static_cast<int>(emulator::kMostSharedBytes);
+  *to = what == cudaDevAttrMultiProcessorCount ? emulator::kMultiprocessors[device]
+        : what == cudaDevAttrComputeCapabilityMajor
+            ? emulator::device_kind().major
+            : static_cast<int>(emulator::device_kind().shared_bytes);
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* to, int device) {
   *to = {};
-  to->major = emulator::kMajor;
+  to->major = emulator::device_kind().major;
   to->multiProcessorCount = emulator::kMultiprocessors[device];
   to->totalGlobalMem = emulator::kMemoryBytes;
   const std::string name =

@@ -7,7 +7,11 @@ CALL = "::mala::emulator::"
 WHERE = f"{CALL}Where::current()"
 TYPES = {"pred": "bool", "b32": "uint32_t", "u32": "uint32_t", "u64": "uint64_t", "f32": "float"}
 NARROW = {"bf16": "::mala::BFloat16", "f16": "::mala::Float16"}
-SPECIAL = {"%%cluster_ctarank": "rank_in_cluster()", "%%cluster_nctarank": "blocks_in_cluster()"}
+SPECIAL = {
+    "%%cluster_ctarank": "rank_in_cluster()",
+    "%%cluster_nctarank": "blocks_in_cluster()",
+    "%%dynamic_smem_size": "dynamic_shared_bytes()",
+}
 RULES: list[tuple[re.Pattern, Callable]] = []
 
 

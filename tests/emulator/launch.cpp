@@ -6,6 +6,8 @@
 #include <iostream>
 #include <numeric>
 
+#include "tests/emulator/device_kind.h"
+#include "tests/emulator/ptx.h"
 #include "tests/emulator/report.h"
 #include "tests/emulator/scheduler.h"
 #include "tests/emulator/shared_memory.h"
@@ -23,7 +25,7 @@ void check(const Launch& launch) {
   const dim3 &grid = launch.grid, &cluster = launch.cluster;
   if (grid.size() == 0 || launch.block.size() == 0 || launch.block.size() > kMostThreads)
     fail(str("a grid of ", grid.size(), " blocks of ", launch.block.size(), " threads"));
-  if (launch.shared_bytes > kMostSharedBytes)
+  if (launch.shared_bytes > device_kind().shared_bytes)
     fail(str("blocks with ", launch.shared_bytes, " bytes of shared memory"));
   if (grid.x % cluster.x || grid.y % cluster.y || grid.z % cluster.z)
     fail("a grid that clusters do not fill");
@@ -101,6 +103,8 @@ void trace(const Launch& launch) {
 }
 
 }  // namespace
+
+uint32_t dynamic_shared_bytes() { return static_cast<uint32_t>(running->shared_bytes); }
 
 std::string kernel_name() { return running ? name_of(running->kernel) : "no kernel"; }
 

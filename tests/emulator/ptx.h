@@ -48,6 +48,7 @@ inline float min_or_nan(float x, float y) { return std::isnan(x) || x < y ? x : 
 
 // Shared memory. Addresses are checked: they must lie in the memory of a block and be aligned.
 void* shared_array();
+uint32_t dynamic_shared_bytes();  // that the kernel was launched with
 void* shared_variable(size_t bytes, size_t align, const char* name, const char* function);
 uint32_t shared_address(const void* pointer);
 void* in_shared(uint64_t address, size_t bytes, const Where& where = Where::current());

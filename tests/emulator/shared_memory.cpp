@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tests/emulator/device_kind.h"
 #include "tests/emulator/ptx.h"
 #include "tests/emulator/scheduler.h"
 
@@ -63,7 +64,8 @@ void* shared_variable(size_t bytes, size_t align, const char* name, const char* 
     if (variable.name == full_name) return block.memory + variable.offset;
   const size_t offset = align_up(block.memory_end, std::max<size_t>(align, 16));
   block.memory_end = offset + bytes;
-  if (block.memory_end > kFirst + kMostSharedBytes) fail("there is not so much shared memory");
+  if (block.memory_end > kFirst + device_kind().shared_bytes)
+    fail("there is not so much shared memory");
   block.variables.push_back({full_name, offset});
   return block.memory + offset;
 }

@@ -7,8 +7,6 @@
 
 namespace mala::emulator {
 
-constexpr size_t kMostSharedBytes = 227 * 1024;
-
 // Full of NaN, as nobody has written to it yet.
 void prepare_shared_memory(Block& block, size_t bytes);
 

@@ -11,16 +11,12 @@ struct ApplyMemory {
   using S = RowShape<T, kDim, 1>;
   static constexpr int kRightBytes = kSharedRight<T, kDim> ? Right<T, kDim>::kBytes : 0;
   static constexpr int kFixedBytes = kRightBytes + QueryVectors<kDim>::kBytes;
-  static constexpr int kStageBytes = S::kTokens * kDim * sizeof(T);
-  static constexpr int kStages = stages(kFixedBytes, kStageBytes);
-  static constexpr int kBytes = kFixedBytes + kStages * kStageBytes;
-  static_assert(kBytes <= kSharedBytes);
+  using Staged = Stages<kFixedBytes, S::kTokens * kDim * sizeof(T)>;
 
   std::byte* memory;
 
   __device__ QueryVectors<kDim> vectors() const { return QueryVectors<kDim>(memory + kRightBytes); }
   __device__ Tile<T, kDim> queries() const { return {reinterpret_cast<T*>(memory + kFixedBytes)}; }
-  static __device__ int stage(int tile) { return tile % kStages * kStageBytes; }
 };
 
 // out of this lane's queries of a tile.
@@ -111,7 +107,7 @@ __device__ __forceinline__ void apply_queries_of_block(const Call<T>& call) {
   const LaneTile<T, kDim, S::kRowTiles> queries(memory.queries());
   Stager<T, S::kTokens> stager(q, task.first, task.end, queries.row());
   auto stage_tile = [&](int tile) {
-    stager.stage(queries.moved(Memory::stage(tile)));
+    stager.stage(queries.moved(Memory::Staged::offset(tile)));
     commit_copies();
   };
   stage_tile(0);
@@ -138,10 +134,10 @@ __device__ __forceinline__ void apply_queries_of_block(const Call<T>& call) {
                                         S::kTokens);
   for (int tile = 0; tile < tiles; ++tile) {
     wait_copies<0>();  // lanes read what they copied themselves
-    if (Memory::kStages == 2 && tile + 1 < tiles) stage_tile(tile + 1);
-    apply.run(queries.moved(Memory::stage(tile)), tokens);
+    if (Memory::Staged::are_two() && tile + 1 < tiles) stage_tile(tile + 1);
+    apply.run(queries.moved(Memory::Staged::offset(tile)), tokens);
     tokens.advance(call.q_turning, S::kTokens);
-    if (Memory::kStages == 1 && tile + 1 < tiles) stage_tile(tile + 1);
+    if (!Memory::Staged::are_two() && tile + 1 < tiles) stage_tile(tile + 1);
   }
 }
 

@@ -158,6 +158,8 @@ Launcher::Launcher(void* stream) : stream_(stream) {
     MALA_CUDA_CHECK(
         cudaDeviceGetAttribute(&found.multiprocessors, cudaDevAttrMultiProcessorCount, index));
     MALA_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index));
+    MALA_CUDA_CHECK(cudaDeviceGetAttribute(&found.shared_bytes,
+                                           cudaDevAttrMaxSharedMemoryPerBlockOptin, index));
     found.can_overlap = major >= 9;
     found.has_wgmma = kWithWgmma && major == 9;
     find_cluster_blocks(found);

@@ -18,8 +18,14 @@ struct SweepMemory {
   static constexpr int kMatrixBytes = kRunsInShared<kDim> ? FloatTile<kDim>::bytes(kDim) : 0;
   static constexpr int kFixedBytes = kVectorBytes + 3 * kTileBytes + kMatrixBytes;
   static constexpr int kRawBytes = RawRows<T, kDim>::kBytes, kRawTiles = kDim <= 64 ? 4 : 3;
-  static constexpr int kBytes = kFixedBytes + kRawTiles * kRawBytes;
-  static_assert(kBytes <= kSharedBytes);
+  static_assert(kFixedBytes + kRawTiles * kRawBytes <= kSharedBytes);
+
+  // With as many tokens as they came as there is room for.
+  static constexpr int bytes(int of_device) {
+    int tiles = kRawTiles;
+    while (tiles > 0 && kFixedBytes + tiles * kRawBytes > of_device) --tiles;
+    return kFixedBytes + tiles * kRawBytes;
+  }
 
   std::byte* memory;
 
@@ -35,7 +41,8 @@ struct SweepMemory {
   // The columns of a head are as many as `cols`.
   __device__ RawRows<T, kDim> raw(int index, const Rows<const T>& rows, int64_t cols) const {
     auto* data = reinterpret_cast<T*>(memory + kFixedBytes + index * kRawBytes);
-    return {rows, {data}, static_cast<int>(cols), index < kRawTiles && rows.vectors && rows.data};
+    const bool has_room = kFixedBytes + (index + 1) * kRawBytes <= launched_bytes();
+    return {rows, {data}, static_cast<int>(cols), has_room && rows.vectors && rows.data};
   }
 };
 

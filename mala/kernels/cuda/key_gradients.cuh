@@ -13,16 +13,13 @@ struct KeyGradientMemory {
   static constexpr int kRightBytes = kSharedRight<T, kDim> ? Right<T, kDim>::kBytes : 0;
   static constexpr int kFixedBytes = 2 * kRightBytes + KeyVectors<kDim>::kBytes;
   static constexpr int kTileBytes = S::kTokens * kDim * sizeof(T);
-  static constexpr int kStages = stages(kFixedBytes, 2 * kTileBytes);
-  static constexpr int kBytes = kFixedBytes + kStages * 2 * kTileBytes;
-  static_assert(kBytes <= kSharedBytes);
+  using Staged = Stages<kFixedBytes, 2 * kTileBytes>;
 
   std::byte* memory;
 
   __device__ KeyVectors<kDim> vectors() const { return KeyVectors<kDim>(memory + 2 * kRightBytes); }
   __device__ Tile<T, kDim> keys() const { return {reinterpret_cast<T*>(memory + kFixedBytes)}; }
   __device__ Tile<T, kDim> values() const { return {keys().data + S::kTokens * kDim}; }
-  static __device__ int stage(int tile) { return tile % kStages * 2 * kTileBytes; }
 };
 
 // This lane's keys and values of a tile.
@@ -147,8 +144,8 @@ __device__ __forceinline__ void key_gradients_of_block(const Call<T>& call) {
   Stager<T, S::kTokens> keys(k, task.first, task.end, lane_keys.row());
   Stager<T, S::kTokens> values(v, task.first, task.end, lane_keys.row());
   auto stage_tile = [&](int tile) {
-    keys.stage(lane_keys.moved(Memory::stage(tile)));
-    values.stage(lane_values.moved(Memory::stage(tile)));
+    keys.stage(lane_keys.moved(Memory::Staged::offset(tile)));
+    values.stage(lane_values.moved(Memory::Staged::offset(tile)));
     commit_copies();
   };
   stage_tile(0);
@@ -173,11 +170,11 @@ __device__ __forceinline__ void key_gradients_of_block(const Call<T>& call) {
                                         lane_keys.row(), S::kTokens);
   for (int tile = 0; tile < tiles; ++tile) {
     wait_copies<0>();  // lanes read what they copied themselves
-    if (Memory::kStages == 2 && tile + 1 < tiles) stage_tile(tile + 1);
-    const int stage = Memory::stage(tile);
+    if (Memory::Staged::are_two() && tile + 1 < tiles) stage_tile(tile + 1);
+    const int stage = Memory::Staged::offset(tile);
     pass.run(lane_keys.moved(stage), lane_values.moved(stage), tokens);
     tokens.advance(call.k_turning, S::kTokens);
-    if (Memory::kStages == 1 && tile + 1 < tiles) stage_tile(tile + 1);
+    if (!Memory::Staged::are_two() && tile + 1 < tiles) stage_tile(tile + 1);
   }
 }
 

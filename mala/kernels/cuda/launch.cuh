@@ -21,17 +21,16 @@ struct LaunchSize {
 
 // Lets a kernel have as much shared memory as it needs: once for each device.
 template <auto kKernel>
-void allow_shared_bytes(int device, int bytes) {
+void allow_shared_bytes(const DeviceFacts& device, int bytes) {
   constexpr int kWithoutAsking = 48 * 1024;
   if (bytes <= kWithoutAsking) return;
   static std::atomic<uint64_t> allowed{0};
-  const uint64_t bit = uint64_t{1} << (device % 64);
-  if (device < 64 && (allowed.load(std::memory_order_relaxed) & bit)) return;
-  int most = 0;
-  MALA_CUDA_CHECK(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
-  if (bytes > most) {
-    throw Error(str("[attention] heads of this size need ", bytes / 1024,
-                    " KiB of shared memory, a block of GPU ", device, " has ", most / 1024,
+  const uint64_t bit = uint64_t{1} << (device.index % 64);
+  if (device.index < 64 && (allowed.load(std::memory_order_relaxed) & bit)) return;
+  if (bytes > device.shared_bytes) {
+    throw Error(str("[attention] heads of this size need ", divide_up(bytes, 1024),
+                    " KiB of shared memory, a block of GPU ", device.index, " has ",
+                    device.shared_bytes / 1024,
                     "; use smaller heads, a GPU of the Hopper kind, or the CPU"));
   }
   MALA_CUDA_CHECK(
@@ -59,7 +58,7 @@ bool can_wait(int device) {
 // A kernel is always launched with the same shared memory.
 template <auto kKernel, class... Args>
 void launch(Launcher& on, const LaunchSize& size, const Args&... args) {
-  allow_shared_bytes<kKernel>(on.device().index, size.shared_bytes);
+  allow_shared_bytes<kKernel>(on.device(), size.shared_bytes);
   cudaLaunchConfig_t config{};
   config.gridDim = size.grid;
   config.blockDim = dim3(static_cast<unsigned>(size.threads));

@@ -10,6 +10,7 @@ namespace mala::gpu {
 // What a plan follows from besides the sizes of a call.
 struct DeviceFacts {
   int index = -1, multiprocessors = 0;
+  int shared_bytes = 0;      // that a block can have
   bool can_overlap = false;  // a kernel may begin before the one ahead of it has ended
   bool has_wgmma = false;    // products of whole warpgroups
   // Blocks of clusters of 1, 2, 4 and 8 that can run at once, where each takes a multiprocessor:

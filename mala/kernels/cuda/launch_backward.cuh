@@ -22,7 +22,9 @@ void launch_query_gradients(Launcher& on, const Call<T>& call, int padded, const
     }
     with_kind<T, dim(), true>(call, usual, [&](auto kind) {
       launch<query_gradients_kernel<T, dim(), decltype(kind)>>(
-          on, {dim3_of(grid), SumShape<T, dim()>::kThreads, QueryGradientMemory<T, dim()>::kBytes},
+          on,
+          {dim3_of(grid), SumShape<T, dim()>::kThreads,
+           QueryGradientMemory<T, dim()>::Staged::bytes(on.device().shared_bytes)},
           call);
     });
   });
@@ -39,7 +41,9 @@ void launch_key_gradients(Launcher& on, const Call<T>& call, int padded, const P
     }
     with_kind<T, dim(), false>(call, usual, [&](auto kind) {
       launch<key_gradients_kernel<T, dim(), decltype(kind)>>(
-          on, {dim3_of(grid), RowShape<T, dim(), 2>::kThreads, KeyGradientMemory<T, dim()>::kBytes},
+          on,
+          {dim3_of(grid), RowShape<T, dim(), 2>::kThreads,
+           KeyGradientMemory<T, dim()>::Staged::bytes(on.device().shared_bytes)},
           call);
     });
   });

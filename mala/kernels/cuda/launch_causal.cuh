@@ -48,7 +48,10 @@ void launch_causal_forward(Launcher& on, const Call<T>& call, int padded, const 
   const bool usual = is_usual(call.feature, {has.q, has.k, has.v, has.out, tail_has_vectors(call)});
   with_sweep(call, padded, usual, [&](auto dim, auto kind) {
     launch<causal_forward_kernel<T, dim(), decltype(kind)>>(
-        on, {dim3_of(grid), SweepShape<dim()>::kThreads, SweepMemory<T, dim()>::kBytes}, call);
+        on,
+        {dim3_of(grid), SweepShape<dim()>::kThreads,
+         SweepMemory<T, dim()>::bytes(on.device().shared_bytes)},
+        call);
   });
 }
 
@@ -68,7 +71,10 @@ void launch_causal_query_gradients(Launcher& on, const Call<T>& call, int padded
   }
   with_sweep(call, padded, backward_is_usual(call), [&](auto dim, auto kind) {
     launch<causal_query_gradients_kernel<T, dim(), decltype(kind)>>(
-        on, {dim3_of(grid), SweepShape<dim()>::kThreads, SweepMemory<T, dim()>::kBytes}, call);
+        on,
+        {dim3_of(grid), SweepShape<dim()>::kThreads,
+         SweepMemory<T, dim()>::bytes(on.device().shared_bytes)},
+        call);
   });
 }
 
@@ -80,7 +86,10 @@ void launch_causal_sum_queries(Launcher& on, const Call<T>& call, int padded,
   }
   with_sweep(call, padded, backward_is_usual(call), [&](auto dim, auto kind) {
     launch<causal_sum_queries_kernel<T, dim(), decltype(kind)>>(
-        on, {dim3_of(grid), SweepShape<dim()>::kThreads, SweepMemory<T, dim()>::kBytes}, call);
+        on,
+        {dim3_of(grid), SweepShape<dim()>::kThreads,
+         SweepMemory<T, dim()>::bytes(on.device().shared_bytes)},
+        call);
   });
 }
 
@@ -92,7 +101,10 @@ void launch_causal_key_gradients(Launcher& on, const Call<T>& call, int padded,
   }
   with_sweep(call, padded, backward_is_usual(call), [&](auto dim, auto kind) {
     launch<causal_key_gradients_kernel<T, dim(), decltype(kind)>>(
-        on, {dim3_of(grid), SweepShape<dim()>::kThreads, SweepMemory<T, dim()>::kBytes}, call);
+        on,
+        {dim3_of(grid), SweepShape<dim()>::kThreads,
+         SweepMemory<T, dim()>::bytes(on.device().shared_bytes)},
+        call);
   });
 }
 

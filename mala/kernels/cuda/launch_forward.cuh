@@ -18,7 +18,10 @@ void launch_sum_keys(Launcher& on, const Call<T>& call, int padded, const PassGr
     }
     with_kind<T, dim(), false>(call, usual, [&](auto kind) {
       launch<sum_keys_kernel<T, dim(), decltype(kind)>>(
-          on, {dim3_of(grid), SumShape<T, dim()>::kThreads, KeySumMemory<T, dim()>::kBytes}, call);
+          on,
+          {dim3_of(grid), SumShape<T, dim()>::kThreads,
+           KeySumMemory<T, dim()>::bytes(on.device().shared_bytes)},
+          call);
     });
   });
 }
@@ -35,7 +38,9 @@ void launch_apply_queries(Launcher& on, const Call<T>& call, int padded, const P
     }
     with_kind<T, dim(), true>(call, usual, [&](auto kind) {
       launch<apply_queries_kernel<T, dim(), decltype(kind)>>(
-          on, {dim3_of(grid), RowShape<T, dim(), 1>::kThreads, ApplyMemory<T, dim()>::kBytes},
+          on,
+          {dim3_of(grid), RowShape<T, dim(), 1>::kThreads,
+           ApplyMemory<T, dim()>::Staged::bytes(on.device().shared_bytes)},
           call);
     });
   });

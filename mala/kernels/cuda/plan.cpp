@@ -28,7 +28,7 @@ PassSizes pass_sizes(int padded, Direction direction) {
               {RowShape<T, dim(), 1>::kTokens, at_once.apply_queries}};
     }
     return {{RowShape<T, dim(), 2>::kTokens, at_once.key_gradients},
-            {SumShape<T, dim()>::kTokens, at_once.query_gradients}};
+            {kGradientTokens<T, dim()>, at_once.query_gradients}};
   });
 }
 

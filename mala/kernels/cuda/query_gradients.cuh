@@ -19,17 +19,15 @@ struct TokenWeights {
 // queries and gradients of out.
 template <typename T, int kDim>
 struct QueryGradientMemory {
-  using S = SumShape<T, kDim>;
+  static constexpr int kTokens = kGradientTokens<T, kDim>;
   static constexpr int kRightBytes = kSharedRight<T, kDim> ? Right<T, kDim>::kBytes : 0;
   static constexpr int kVectors = kRightBytes;
   static constexpr int kWeights = kVectors + QueryVectors<kDim>::kBytes;
-  static constexpr int kFeatures = kWeights + S::kTokens * sizeof(TokenWeights);
-  static constexpr int kFixedBytes = kFeatures + S::kTokens * kDim * 4;
-  static constexpr int kTileBytes = S::kTokens * kDim * sizeof(T);
-  static constexpr int kStages = stages(kFixedBytes, 2 * kTileBytes);
-  static constexpr int kBytes = kFixedBytes + kStages * 2 * kTileBytes;
-  static_assert(kBytes <= kSharedBytes);
-  static_assert(SumWriter<T, kDim, true>::kBytes <= kBytes - kFeatures);
+  static constexpr int kFeatures = kWeights + kTokens * sizeof(TokenWeights);
+  static constexpr int kFixedBytes = kFeatures + kTokens * kDim * 4;
+  static constexpr int kTileBytes = kTokens * kDim * sizeof(T);
+  using Staged = Stages<kFixedBytes, 2 * kTileBytes>;
+  static_assert(SumWriter<T, kDim, true>::kBytes <= Staged::kOne);
 
   std::byte* memory;
 
@@ -40,13 +38,8 @@ struct QueryGradientMemory {
   __device__ Tile<float, kDim> features() const {
     return {reinterpret_cast<float*>(memory + kFeatures)};
   }
-  __device__ Tile<T, kDim> queries(int tile) const {
-    return {reinterpret_cast<T*>(memory + kFixedBytes + stage(tile))};
-  }
-  __device__ Tile<T, kDim> gradients(int tile) const {
-    return {queries(tile).data + S::kTokens * kDim};
-  }
-  static __device__ int stage(int tile) { return tile % kStages * 2 * kTileBytes; }
+  __device__ Tile<T, kDim> queries() const { return {reinterpret_cast<T*>(memory + kFixedBytes)}; }
+  __device__ Tile<T, kDim> gradients() const { return {queries().data + kTokens * kDim}; }
 };
 
 // This lane's rows g and g + 8 of its warp's 16 queries of a tile.
@@ -193,7 +186,7 @@ struct QuerySums {
   using S = SumShape<T, kDim>;
   using Place = SumPlace<T, kDim>;
   using Sums = gpu::Sums<T, kDim, true>;
-  static constexpr int kSteps = S::kTokens / Place::kStep;
+  static constexpr int kSteps = kGradientTokens<T, kDim> / Place::kStep;
 
   Place place;
   FourAddresses<float, kDim> features;
@@ -204,7 +197,7 @@ struct QuerySums {
 
   __device__ __forceinline__ QuerySums(const QueryGradientMemory<T, kDim>& memory, int chunk)
       : features(memory.features(), place.first_token(), place.feature()),
-        gradients(memory.gradients(0), place.first_token(), chunk + 4 * place.g),
+        gradients(memory.gradients(), place.first_token(), chunk + 4 * place.g),
         weights(memory.weights() + place.first_token()) {}
 
   // A tile whose gradients stand `stage` bytes after the first.
@@ -263,6 +256,7 @@ template <typename T, int kDim, class Kind>
 __device__ __forceinline__ void query_gradients_of_block(const Call<T>& call) {
   using S = SumShape<T, kDim>;
   using Memory = QueryGradientMemory<T, kDim>;
+  constexpr int kTokens = Memory::kTokens;
   extern __shared__ __align__(128) std::byte shared[];
   const Memory memory{shared};
   wait_for_previous();
@@ -272,14 +266,14 @@ __device__ __forceinline__ void query_gradients_of_block(const Call<T>& call) {
   const int chunk = static_cast<int>(blockIdx.z) * S::kChunk;
   const Rows<const T> q = query_rows<Kind>(call.inputs.q, task, call.vectors.q);
   const Rows<const T> g = query_rows<Kind>(call.out_gradient, task, call.vectors.out_gradient);
-  const int tiles = static_cast<int>(divide_up(task.end - task.first, S::kTokens));
-  const LaneTile<T, kDim, 1> lane_queries(memory.queries(0)), lane_gradients(memory.gradients(0));
-  Stager<T, S::kTokens> queries(q, task.first, task.end, lane_queries.row());
-  Stager<T, S::kTokens> gradients(g, task.first, task.end, lane_queries.row());
+  const int tiles = static_cast<int>(divide_up(task.end - task.first, kTokens));
+  const LaneTile<T, kDim, 1> lane_queries(memory.queries()), lane_gradients(memory.gradients());
+  Stager<T, kTokens> queries(q, task.first, task.end, lane_queries.row());
+  Stager<T, kTokens> gradients(g, task.first, task.end, lane_queries.row());
   auto stage_tile = [&](int tile) {
-    if (has_rows<S>(threadIdx.x)) {
-      queries.stage(lane_queries.moved(Memory::stage(tile)));
-      gradients.stage(lane_gradients.moved(Memory::stage(tile)));
+    if (has_rows<S, kTokens>(threadIdx.x)) {
+      queries.stage(lane_queries.moved(Memory::Staged::offset(tile)));
+      gradients.stage(lane_gradients.moved(Memory::Staged::offset(tile)));
     }
     commit_copies();
   };
@@ -306,20 +300,20 @@ __device__ __forceinline__ void query_gradients_of_block(const Call<T>& call) {
       lane_queries,
       lane_gradients};
   LaneTokens<Kind, 1> tokens(call.q_turning, task, task.sequence.q_width, lane_queries.row(),
-                             S::kTokens);
+                             kTokens);
   QuerySums<T, kDim> sums(memory, chunk);
   Eight keys[kDim / kBlockCols] = {};
   for (int tile = 0; tile < tiles; ++tile) {
     wait_copies<0>();
     __syncthreads();
-    if (Memory::kStages == 2 && tile + 1 < tiles) stage_tile(tile + 1);
-    pass.queries = lane_queries.moved(Memory::stage(tile));
-    pass.gradients = lane_gradients.moved(Memory::stage(tile));
-    if (has_rows<S>(threadIdx.x)) pass.run(tokens, keys);
-    tokens.advance(call.q_turning, S::kTokens);
+    if (Memory::Staged::are_two() && tile + 1 < tiles) stage_tile(tile + 1);
+    pass.queries = lane_queries.moved(Memory::Staged::offset(tile));
+    pass.gradients = lane_gradients.moved(Memory::Staged::offset(tile));
+    if (has_rows<S, kTokens>(threadIdx.x)) pass.run(tokens, keys);
+    tokens.advance(call.q_turning, kTokens);
     __syncthreads();
-    sums.add_tile(Memory::stage(tile));
-    if (Memory::kStages == 1 && tile + 1 < tiles) {
+    sums.add_tile(Memory::Staged::offset(tile));
+    if (!Memory::Staged::are_two() && tile + 1 < tiles) {
       __syncthreads();
       stage_tile(tile + 1);
     }
@@ -332,9 +326,8 @@ __device__ __forceinline__ void query_gradients_of_block(const Call<T>& call) {
     write_feature_sums(sums.means, sums.place, reinterpret_cast<float*>(shared + Memory::kFeatures),
                        call.layout.dim, to + call.layout.rotated_keys());
   }
-  __syncthreads();
-  SumWriter<T, kDim, true>::write(sums.sums, sums.place, shared + Memory::kFeatures,
-                                  {call.layout, chunk, to});
+  __syncthreads();  // nothing else is needed any more
+  SumWriter<T, kDim, true>::write(sums.sums, sums.place, shared, {call.layout, chunk, to});
 }
 
 // Grid (heads of queries, parts, chunks of values).

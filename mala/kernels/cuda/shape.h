@@ -10,12 +10,8 @@
 
 namespace mala::gpu {
 
-constexpr int kSharedBytes = 227 * 1024;  // that a block can have
-
-// Two stages where they fit: the next tile is on its way while this one is worked on.
-constexpr int stages(int fixed_bytes, int stage_bytes) {
-  return fixed_bytes + 2 * stage_bytes <= kSharedBytes ? 2 : 1;
-}
+// Bytes of shared memory that a block can have: on Hopper, and on any device.
+constexpr int kSharedBytes = 227 * 1024, kLeastSharedBytes = 99 * 1024;
 
 // Types finer than what tensor cores take in: their numbers have two parts, and their sums are
 // added tile by tile.
@@ -34,25 +30,34 @@ struct SumShape {
   static constexpr int kChunk = std::min(kDim, kFine<T> ? 64 : 128);
 };
 
-// Whether this thread has rows of a tile.
-template <typename S>
+// Whether the matrices that rows are multiplied by fit into shared memory, beside the tiles.
+template <typename T, int kDim>
+constexpr bool kSharedRight = kDim <= (kFine<T> ? 64 : 128);
+
+// Where features are kept beside a tile and its rows meet a matrix, there is room for half of it in
+// some heads: a block may have no more than 163 KiB before Hopper.
+template <typename T, int kDim>
+constexpr bool kHalfTiles = kDim > 96 && (sizeof(T) > 2 || kSharedRight<T, kDim>);
+template <typename T, int kDim>
+constexpr int kGradientTokens = SumShape<T, kDim>::kTokens / (kHalfTiles<T, kDim> ? 2 : 1);
+
+// Whether this thread has rows of a tile of so many tokens.
+template <typename S, int kTokens>
 MALA_INLINE bool has_rows(unsigned thread) {
-  return S::kTokens == 16 * S::kWarps || thread < 2 * S::kTokens;
+  return kTokens == 16 * S::kWarps || thread < 2 * kTokens;
 }
 
 // Passes that only take rows through matrices: each warp has kRowTiles times 16 tokens of a tile,
-// more of them to read each matrix less often. One matrix for queries, two for keys.
+// more of them to read each matrix less often. One matrix for queries, two for keys, beside which
+// there may be room for few tokens.
 template <typename T, int kDim, int kMatrices>
 struct RowShape {
-  static constexpr int kWarps = kDim <= 96 || kDim * sizeof(T) > 512 ? 4 : 8;
+  static constexpr bool kFew = kDim * sizeof(T) > 512 || (kMatrices > 1 && kSharedRight<T, kDim>);
+  static constexpr int kWarps = kDim <= 96 || kFew ? 4 : 8;
   static constexpr int kThreads = 32 * kWarps;
   static constexpr int kRowTiles = kFine<T> || kDim > (kMatrices == 1 ? 128 : 96) ? 1 : 2;
   static constexpr int kTokens = 16 * kRowTiles * kWarps;
 };
-
-// Whether the matrices that rows are multiplied by fit into shared memory, beside the tiles.
-template <typename T, int kDim>
-constexpr bool kSharedRight = kDim <= (kFine<T> ? 64 : 128);
 
 // Whether kernels keep what they could compute twice, in registers.
 template <typename T, int kDim>

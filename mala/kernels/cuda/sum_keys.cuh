@@ -14,11 +14,12 @@ struct KeySumMemory {
   using S = SumShape<T, kDim>;
   static constexpr int kSpotBytes = S::kTokens * sizeof(Spot);
   static constexpr int kKeyBytes = S::kTokens * kDim * sizeof(T);
-  static constexpr int kStageBytes = kKeyBytes + S::kTokens * S::kChunk * sizeof(T);
-  static constexpr int kStages = stages(2 * kSpotBytes, kStageBytes);
-  static constexpr int kBytes = std::max(2 * kSpotBytes + kStages * kStageBytes,
-                                         3 * kDim * 4 + SumWriter<T, kDim, false>::kBytes);
-  static_assert(kBytes <= kSharedBytes);
+  static constexpr int kValueBytes = S::kTokens * S::kChunk * sizeof(T);
+  using Staged = Stages<2 * kSpotBytes, kKeyBytes + kValueBytes>;
+
+  static constexpr int bytes(int of_device) {
+    return std::max(Staged::bytes(of_device), 3 * kDim * 4 + SumWriter<T, kDim, false>::kBytes);
+  }
 
   std::byte* memory;
 
@@ -29,7 +30,6 @@ struct KeySumMemory {
   __device__ Tile<T, S::kChunk> values() const {
     return {reinterpret_cast<T*>(memory + 2 * kSpotBytes + kKeyBytes)};
   }
-  static __device__ int stage(int tile) { return tile % kStages * kStageBytes; }
 };
 
 // A warp's share of the sums of a part. The warps of a slice take turns, eight tokens each.
@@ -157,9 +157,9 @@ __device__ __forceinline__ void sum_keys_of_block(const Call<T>& call) {
   Stager<T, S::kTokens> keys(k, task.first, task.end, lane_keys.row());
   Stager<T, S::kTokens> values(v, task.first, task.end, lane_values.row(), chunk);
   auto stage_tile = [&](int tile) {
-    if (has_rows<S>(threadIdx.x)) {
-      keys.stage(lane_keys.moved(Memory::stage(tile)));
-      values.stage(lane_values.moved(Memory::stage(tile)));
+    if (has_rows<S, S::kTokens>(threadIdx.x)) {
+      keys.stage(lane_keys.moved(Memory::Staged::offset(tile)));
+      values.stage(lane_values.moved(Memory::Staged::offset(tile)));
     }
     commit_copies();
   };
@@ -171,10 +171,10 @@ __device__ __forceinline__ void sum_keys_of_block(const Call<T>& call) {
   for (int tile = 0; tile < tiles; ++tile) {
     wait_copies<0>();
     __syncthreads();
-    if (Memory::kStages == 2 && tile + 1 < tiles) stage_tile(tile + 1);
+    if (Memory::Staged::are_two() && tile + 1 < tiles) stage_tile(tile + 1);
     spots.write(memory.spots(tile + 1));
-    sums.add_tile(memory.spots(tile), Memory::stage(tile));
-    if (Memory::kStages == 1 && tile + 1 < tiles) {
+    sums.add_tile(memory.spots(tile), Memory::Staged::offset(tile));
+    if (!Memory::Staged::are_two() && tile + 1 < tiles) {
       __syncthreads();
       stage_tile(tile + 1);
     }

@@ -3,6 +3,7 @@
 
 #include "mala/kernels/cuda/call.h"
 #include "mala/kernels/cuda/rotate.cuh"
+#include "mala/kernels/cuda/stages.cuh"
 #include "mala/kernels/cuda/tile.cuh"
 
 namespace mala::gpu {
@@ -43,8 +44,8 @@ struct Kind {
 };
 
 // Whether a pass has a kernel of its own on Hopper, which is compiled here: its usual calls never
-// come to the one for all.
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+// come to the one for all, unless other devices run what is compiled here, too.
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL) && !defined(MALA_FOR_ALL_DEVICES)
 template <class Kind>
 constexpr bool kLeftToHopper = Kind::kUsual;
 #else
