@@ -17,7 +17,7 @@ void* current_stream(const at::Tensor& x) {
 }
 
 std::string circumstances(const at::Tensor& x) {
-  return c10::str("; the call had tokens of sizes ", x.sizes(), ", ", x.scalar_type(), " on ",
+  return c10::str("the call had tokens of sizes ", x.sizes(), ", ", x.scalar_type(), " on ",
                   x.device());
 }
 

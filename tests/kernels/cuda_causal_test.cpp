@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "mala/kernels/cuda/check.h"
+#include "mala/kernels/cuda/step.h"
 #include "tests/kernels/cuda_attention_run.h"
 #include "tests/kernels/cuda_causal_run.h"
 
@@ -207,6 +208,19 @@ TEST_F(GpuCausal, NoKeyHearsOfThePast) {
       }
     }
   }
+}
+
+// A grid without blocks is refused by every device, and the next call is not disturbed.
+TEST_F(GpuCausal, AFailedLaunchTellsShapeAndDevice) {
+  gpu::Launcher on(nullptr, HeadsView<float>{nullptr, 2, 3, 70, 64});
+  try {
+    gpu::launch_step(on, gpu::StepCall<BFloat16>({}, {}, {}, {}));
+    ADD_FAILURE() << "nothing was launched";
+  } catch (const Error& e) {
+    const std::string text = e.what();
+    EXPECT_TRUE(text.ends_with("; that was on GPU 0, for tokens of shape (2, 3, 70, 64)")) << text;
+  }
+  check(usual_case(1));
 }
 
 // Minus infinity is no such number: its feature is zero.

@@ -46,7 +46,7 @@ void attention_forward(const AttentionInputs<T>& inputs, const AttentionOptions&
                        void* stream) {
   constexpr const char* kWhere = "attention_forward";
   check_inputs(kWhere, inputs, options);
-  Launcher on(stream);
+  Launcher on(stream, inputs.q);
   Plan<T> plan(inputs, options, Direction::kForward, on.device(), scratch);
   check_forward(kWhere, inputs, out, buffers_of<T>(kWhere, plan, state, scratch));
   plan.set_tensors(out);
@@ -62,7 +62,7 @@ void attention_backward(const AttentionInputs<T>& inputs, const AttentionOptions
                         void* stream) {
   constexpr const char* kWhere = "attention_backward";
   check_inputs(kWhere, inputs, options);
-  Launcher on(stream);
+  Launcher on(stream, inputs.q);
   Plan<T> plan(inputs, options, Direction::kBackward, on.device(), scratch);
   check_backward(kWhere, inputs, out_gradient, gradients,
                  buffers_of<T>(kWhere, plan, state, scratch));

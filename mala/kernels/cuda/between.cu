@@ -168,6 +168,12 @@ Launcher::Launcher(void* stream) : stream_(stream) {
   device_ = facts;
 }
 
+std::string Launcher::circumstances() const {
+  const auto& [batch, heads, tokens, dim] = sizes_;
+  return str("that was on GPU ", device_.index, ", for tokens of shape (", batch, ", ", heads, ", ",
+             tokens, ", ", dim, ")");
+}
+
 void launch_write_sequences(Launcher& on, const Sequence* from, int64_t count, Sequence* to) {
   for (int64_t first = 0; first < count; first += SequencesByValue::kMost) {
     SequencesByValue some;

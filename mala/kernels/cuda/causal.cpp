@@ -127,7 +127,7 @@ void causal_forward(const CausalInputs<T>& inputs, const AttentionOptions& optio
                     void* stream) {
   constexpr const char* kWhere = "causal_forward";
   check_causal_inputs(kWhere, inputs, options);
-  Launcher on(stream);
+  Launcher on(stream, inputs.tokens.q);
   CausalCall<T> call(inputs, options, Direction::kForward, on, scratch);
   check_causal_forward(kWhere, inputs, out, after, {scratch, call.scratch_bytes(), kAdvice});
   call.forward(out, after);
@@ -139,7 +139,7 @@ void causal_backward(const CausalInputs<T>& inputs, const AttentionOptions& opti
                      std::span<std::byte> scratch, void* stream) {
   constexpr const char* kWhere = "causal_backward";
   check_causal_inputs(kWhere, inputs, options);
-  Launcher on(stream);
+  Launcher on(stream, inputs.tokens.q);
   CausalCall<T> call(inputs, options, Direction::kBackward, on, scratch);
   check_causal_backward(kWhere, inputs, from, to, {scratch, call.scratch_bytes(), kAdvice});
   call.backward(from, to);
@@ -149,7 +149,7 @@ template <typename T>
 void causal_step(const AttentionInputs<T>& token, const AttentionOptions& options, HeadsView<T> out,
                  const CausalStateAfter& state, void* stream) {
   check_causal_step("causal_step", token, options, out, state);
-  Launcher on(stream);
+  Launcher on(stream, token.q);
   launch_step(on, StepCall<T>(token, options, out, state));
 }
 

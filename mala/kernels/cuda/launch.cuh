@@ -57,7 +57,7 @@ bool can_wait(int device) {
 
 // A kernel is always launched with the same shared memory.
 template <auto kKernel, class... Args>
-void launch(Launcher& on, const LaunchSize& size, const Args&... args) {
+void launch(Launcher& on, const LaunchSize& size, const Args&... args) try {
   allow_shared_bytes<kKernel>(on.device(), size.shared_bytes);
   cudaLaunchConfig_t config{};
   config.gridDim = size.grid;
@@ -77,6 +77,8 @@ void launch(Launcher& on, const LaunchSize& size, const Args&... args) {
     cluster.val.clusterDim = {1, static_cast<unsigned>(size.cluster), 1};
   }
   MALA_CUDA_CHECK(cudaLaunchKernelEx(&config, kKernel, args...));
+} catch (const Error& e) {
+  throw Error(str(e.what(), "; ", on.circumstances()));
 }
 
 // Whether a call has nothing but the usual: see Kind.

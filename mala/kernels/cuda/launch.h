@@ -1,6 +1,8 @@
 // The kernels of the operator, launched. No CUDA types, so that plain C++ can call it.
 #pragma once
 
+#include <array>
+#include <string>
 #include <utility>
 
 #include "mala/kernels/cuda/call.h"
@@ -23,9 +25,15 @@ struct DeviceFacts {
 class Launcher {
  public:
   explicit Launcher(void* stream);
+  // `tokens` are those that the error of a failed launch describes.
+  template <typename T>
+  Launcher(void* stream, const HeadsView<T>& tokens) : Launcher(stream) {
+    sizes_ = {tokens.batch, tokens.heads, tokens.tokens, tokens.dim};
+  }
 
   void* stream() const { return stream_; }
   const DeviceFacts& device() const { return device_; }
+  std::string circumstances() const;
 
   // Whether the next kernel may begin before the one ahead of it has ended: all but the first of a
   // call, since only our kernels wait for each other inside, and only where the device can.
@@ -34,6 +42,7 @@ class Launcher {
  private:
   void* stream_;
   DeviceFacts device_;
+  std::array<int64_t, 4> sizes_ = {};  // (batch, heads, tokens, dim)
   bool has_begun_ = false;
 };
 

@@ -94,7 +94,7 @@ void keys_forward(const KeysInputs<T>& inputs, const AttentionOptions& options,
                   std::span<float> state, std::span<std::byte> scratch, void* stream) {
   constexpr const char* kWhere = "keys_forward";
   check_keys_inputs(kWhere, inputs, options);
-  Launcher on(stream);
+  Launcher on(stream, inputs.k);
   Plan<T> plan = plan_of(inputs, options, Direction::kForward, on, scratch);
   check_memory<T>(kWhere, plan, state, scratch);
   plan.call.state = state.data();
@@ -109,7 +109,7 @@ void queries_forward(const QueriesInputs<T>& inputs, const AttentionOptions& opt
   constexpr const char* kWhere = "queries_forward";
   check_queries_inputs(kWhere, inputs, options, state, out.dim);
   check_output(kWhere, "out", out, inputs.q, out.dim);
-  Launcher on(stream);
+  Launcher on(stream, inputs.q);
   Plan<T> plan = plan_of(inputs, options, state, out.dim, Direction::kForward, on, scratch);
   check_memory<T>(kWhere, plan, state.sums, scratch);
   plan.set_tensors(out);
@@ -130,7 +130,7 @@ void queries_backward(const QueriesInputs<T>& inputs, const AttentionOptions& op
   check_output(kWhere, "gradient of q", gradients.q, inputs.q, inputs.q.dim);
   check_tail_gradient(kWhere, "gradient of local", gradients.local, inputs.local);
   check_tail_gradient(kWhere, "gradient of gate", gradients.gate, inputs.gate);
-  Launcher on(stream);
+  Launcher on(stream, inputs.q);
   Plan<T> plan = plan_of(inputs, options, state, value_dim, Direction::kBackward, on, scratch);
   check_memory<T>(kWhere, plan, state.sums, scratch);
   check_memory<T>(kWhere, plan, state_gradient, scratch);
@@ -149,7 +149,7 @@ void keys_backward(const KeysInputs<T>& inputs, const AttentionOptions& options,
   check_keys_inputs(kWhere, inputs, options);
   check_output(kWhere, "gradient of k", gradients.k, inputs.k, inputs.k.dim);
   check_output(kWhere, "gradient of v", gradients.v, inputs.v, inputs.v.dim);
-  Launcher on(stream);
+  Launcher on(stream, inputs.k);
   Plan<T> plan = plan_of(inputs, options, Direction::kBackward, on, scratch);
   check_memory<T>(kWhere, plan, state_gradient, scratch);
   plan.set_tensors({}, gradients);
