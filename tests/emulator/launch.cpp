@@ -18,6 +18,7 @@ namespace mala::emulator {
 namespace {
 
 constexpr unsigned kMostThreads = 1024;
+constexpr unsigned kMostAcross = 65535;  // blocks in the second and the third dimension of a grid
 
 const Launch* running = nullptr;
 
@@ -25,6 +26,8 @@ void check(const Launch& launch) {
   const dim3 &grid = launch.grid, &cluster = launch.cluster;
   if (grid.size() == 0 || launch.block.size() == 0 || launch.block.size() > kMostThreads)
     fail(str("a grid of ", grid.size(), " blocks of ", launch.block.size(), " threads"));
+  if (grid.y > kMostAcross || grid.z > kMostAcross)
+    fail(str("a grid of ", grid.x, " by ", grid.y, " by ", grid.z, " blocks"));
   if (launch.shared_bytes > device_kind().shared_bytes)
     fail(str("blocks with ", launch.shared_bytes, " bytes of shared memory"));
   if (grid.x % cluster.x || grid.y % cluster.y || grid.z % cluster.z)

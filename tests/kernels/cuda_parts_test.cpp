@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string>
 #include <vector>
 
+#include "mala/core/error.h"
 #include "mala/kernels/cuda/parts.h"
 #include "mala/kernels/cuda/plan.h"
 #include "mala/kernels/cuda/shape.h"
@@ -218,6 +220,37 @@ TEST(Plans, UnfitGradientsAreNotForWarpgroups) {
       EXPECT_EQ(plan.query_cluster > 0, !causal && of_keys) << which;
       EXPECT_EQ(plan.key_cluster > 0, causal || !of_keys) << which;
     }
+  }
+}
+
+// What a plan says when it is refused.
+std::string refusal_of(const AttentionInputs<BFloat16>& inputs, const Form& form) {
+  try {
+    const Plan<BFloat16> plan(inputs, {}, Direction::kForward, some_device(), {}, form);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+// Heads beyond 128 have parts of a tile each, as many as a grid has in its second dimension.
+TEST(Plans, CausalSequencesOfLargeHeadsEndSomewhere) {
+  const Form causal{.causal = true};
+  EXPECT_EQ(refusal_of(some_inputs(1, 4'194'240, 256), causal), "");
+  EXPECT_EQ(refusal_of(some_inputs(1, 4'194'241, 256), causal),
+            "[attention] a causal sequence of 4194241 tokens in heads beyond 128 is more than a "
+            "GPU takes at once, 4194240; give it in chunks with a state, or use smaller heads");
+  EXPECT_EQ(refusal_of(some_inputs(1, 10'000'000, 256), {}), "");
+  EXPECT_EQ(refusal_of(some_inputs(1, 10'000'000, 128), causal), "");
+}
+
+TEST(Plans, HeadsAreAsManyAsAGpuCounts) {
+  AttentionInputs<BFloat16> inputs = some_inputs(2, 1, 64);
+  inputs.q.heads = inputs.k.heads = inputs.v.heads = int64_t{1} << 30;
+  for (const bool causal : {false, true}) {
+    EXPECT_EQ(refusal_of(inputs, {.causal = causal}),
+              "[attention] 2 sequences of 1073741824 heads are more than a GPU counts, 2147483647; "
+              "split the batch");
   }
 }
 

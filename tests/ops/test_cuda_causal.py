@@ -159,6 +159,14 @@ def test_token_by_token(dtype, sizes, rope):
     torch.testing.assert_close(state.cpu(), end, rtol=1e-4, atol=1e-4)
 
 
+def test_more_heads_than_other_dimensions_of_a_grid_have():
+    heads = 65536 + 3
+    q, k, v = (torch.randn(1, heads, 1, 8) for _ in range(3))
+    state, count = torch.zeros(1, heads, 88, dtype=torch.double), torch.zeros(1, dtype=torch.long)
+    out = attention_step(q, k, v, state, count)
+    torch.testing.assert_close(out, v)  # a first token sees itself alone
+
+
 def test_a_graph_decodes_on():
     """Counts lie on the device, so that each replay is the next token."""
     q, k, v = (x.clone() for x in tokens(1))

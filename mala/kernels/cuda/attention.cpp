@@ -14,10 +14,6 @@ namespace {
 template <typename T>
 AttentionBuffers buffers_of(const char* where, const Plan<T>& plan, std::span<const float> state,
                             std::span<std::byte> scratch) {
-  constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
-  check(plan.call.sequences <= kMostBlocks / plan.call.heads, where, plan.call.sequences,
-        " sequences of ", plan.call.heads, " heads are more than a GPU counts, ", kMostBlocks,
-        "; split the batch");
   constexpr uintptr_t kAlign = 16;  // of a vector
   check(reinterpret_cast<uintptr_t>(state.data()) % kAlign == 0, where,
         "the state does not begin at a multiple of ", kAlign,

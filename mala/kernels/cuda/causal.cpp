@@ -6,6 +6,7 @@
 
 #include "mala/kernels/causal_checks.h"
 #include "mala/kernels/cuda/launch_causal.h"
+#include "mala/kernels/cuda/parts.h"
 #include "mala/kernels/cuda/passes.h"
 #include "mala/kernels/cuda/step.h"
 
@@ -149,6 +150,7 @@ template <typename T>
 void causal_step(const AttentionInputs<T>& token, const AttentionOptions& options, HeadsView<T> out,
                  const CausalStateAfter& state, void* stream) {
   check_causal_step("causal_step", token, options, out, state);
+  check_heads(token.q.batch, token.q.heads);
   Launcher on(stream, token.q);
   launch_step(on, StepCall<T>(token, options, out, state));
 }

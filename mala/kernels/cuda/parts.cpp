@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "mala/core/error.h"
+
 namespace mala::gpu {
 namespace {
 
@@ -19,6 +21,12 @@ int64_t hopper_cost(const HopperSide& side, const HopperParts& of, int64_t at_on
 int64_t next_parts(int64_t parts) { return parts + std::min<int64_t>(parts, 8); }
 
 }  // namespace
+
+void check_heads(int64_t sequences, int64_t heads) {
+  constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
+  check(sequences <= kMostBlocks / heads, "attention", sequences, " sequences of ", heads,
+        " heads are more than a GPU counts, ", kMostBlocks, "; split the batch");
+}
 
 int64_t part_tokens(const Longest& head, int64_t tile, int64_t blocks) {
   const double share = static_cast<double>(head.tokens) / static_cast<double>(head.of_all);

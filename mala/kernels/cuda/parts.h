@@ -9,6 +9,9 @@ namespace mala::gpu {
 // So many a part may have, or a team of one; what parts and clusters leave is added in double.
 constexpr int64_t kMostPartTokens = 4096, kMostParts = 65535;
 
+// Throws where the heads of all sequences are more than the blocks of a grid's first dimension.
+void check_heads(int64_t sequences, int64_t heads);
+
 // The tokens of the longest head, and those of all.
 struct Longest {
   int64_t tokens = 0, of_all = 0;

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "mala/core/error.h"
 #include "mala/kernels/cuda/parts.h"
 #include "mala/kernels/cuda/shape.h"
 #include "mala/kernels/rule.h"
@@ -159,6 +160,7 @@ void Plan<T>::find_sequences(const AttentionInputs<T>& inputs, const AttentionOp
   const size_t count = lengths.q_offsets.empty() ? static_cast<size_t>(inputs.q.batch)
                                                  : lengths.q_offsets.size() - 1;
   call.sequences = static_cast<int64_t>(count);
+  check_heads(call.sequences, call.heads);
   call.alike = sequence_at(inputs, options, 0);
   const bool is_listed = !form.counts_before.empty() || !form.keys_in_state.empty();
   for (size_t i = 0; (is_listed || !all_alike(lengths)) && i < count; ++i) {
@@ -264,6 +266,9 @@ template <typename T>
 void Plan<T>::choose_sweep_tokens(const DeviceFacts& device) {
   constexpr int64_t kLeast = 128, kMost = 512;
   const bool runs = padded <= 128;
+  check(runs || queries_.longest <= kMostParts * kTileTokens, "attention", "a causal sequence of ",
+        queries_.longest, " tokens in heads beyond 128 is more than a GPU takes at once, ",
+        kMostParts * kTileTokens, "; give it in chunks with a state, or use smaller heads");
   const int64_t wanted =
       part_tokens(share_of(queries_, call.heads), kTileTokens, 6 * device.multiprocessors);
   const int64_t least = std::max<int64_t>(kLeast, divide_up(queries_.longest, kMostParts));

@@ -65,6 +65,7 @@ struct Form {
   std::span<const int64_t> counts_before = {}, keys_in_state = {};
 };
 
+// Throws mala::Error where a grid would be larger than GPUs allow.
 template <typename T>
 struct Plan {
   Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options, Direction direction,

@@ -176,15 +176,16 @@ __device__ __forceinline__ void step_head(const StepCall<T>& call, int64_t batch
   __syncthreads();
 }
 
-// Grid (sequences, heads of keys).
+// Grid (heads of keys of all sequences): other dimensions of a grid are too small for many heads.
 template <typename T>
 __global__ void __launch_bounds__(kStepThreads)
     step_kernel(const __grid_constant__ StepCall<T> call) {
   __shared__ StepVectors vectors;
   wait_for_previous();
-  const int64_t batch = blockIdx.x, head = blockIdx.y, heads = call.inputs.k.heads;
+  const unsigned heads = static_cast<unsigned>(call.inputs.k.heads);
+  const int64_t batch = blockIdx.x / heads, head = blockIdx.x % heads;
   const int64_t count = call.counts[batch], group = call.inputs.q.heads / heads;
-  double* state = call.sums + (batch * heads + head) * call.layout.size();
+  double* state = call.sums + int64_t{blockIdx.x} * call.layout.size();
   const int i = threadIdx.x;
   const Phi key = phi_of(call, call.inputs.k, batch, head, call.k_turn, i, count);
   if (i < call.layout.dim) vectors.key[i] = key.turned;
@@ -209,8 +210,8 @@ __global__ void count_kernel(int64_t* counts, int64_t sequences) {
 template <typename T>
 void launch_step(Launcher& on, const StepCall<T>& call) {
   const auto sequences = static_cast<unsigned>(call.inputs.q.batch);
-  launch<step_kernel<T>>(
-      on, {dim3(sequences, static_cast<unsigned>(call.inputs.k.heads)), kStepThreads, 0}, call);
+  const auto heads = static_cast<unsigned>(call.inputs.k.heads);
+  launch<step_kernel<T>>(on, {dim3(sequences * heads), kStepThreads, 0}, call);
   launch<count_kernel>(on, {dim3((sequences + 127) / 128), 128, 0}, call.counts,
                        int64_t{sequences});
 }
