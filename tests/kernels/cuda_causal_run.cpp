@@ -6,6 +6,7 @@
 #include "mala/kernels/cuda/causal.h"
 #include "tests/kernels/cuda_compare.h"
 #include "tests/kernels/cuda_memory.h"
+#include "tests/support/causal_forms.h"
 #include "tests/support/compare.h"
 #include "tests/support/guarded.h"
 #include "tests/support/sequences.h"
@@ -110,20 +111,8 @@ void expect_states_close(const CausalResults& actual, const CausalResults& expec
   }
 }
 
-}  // namespace
-
-CausalResults run_on_gpu(const CausalProblem<T>& problem) {
-  const DeviceInputs inputs(problem);
-  CausalResults results;
-  run_forward(problem, inputs, results);
-  run_backward(problem, inputs, results);
-  return results;
-}
-
-void check_on_gpu(const CausalCase& asked) {
-  const CausalProblem<T> problem(well_conditioned(asked));
-  const CausalCase& c = problem.about;
-  const CausalResults actual = run_on_gpu(problem), expected = run_reference(problem);
+void expect_gpu_close(const CausalResults& actual, const CausalResults& expected,
+                      const CausalCase& c) {
   EXPECT_EQ(actual.counts, expected.counts) << describe(c);
   for (int64_t s = 0; s < c.tokens.sequences(); ++s) {
     SCOPED_TRACE(str("sequence ", s, " of ", describe(c)));
@@ -135,6 +124,48 @@ void check_on_gpu(const CausalCase& asked) {
     EXPECT_EQ(max_size(uncounted_gradients(actual.tokens, c.tokens, s)), 0)
         << "keys beyond the count have gradients";
   }
+}
+
+}  // namespace
+
+CausalResults run_on_gpu(const CausalProblem<T>& problem) {
+  const DeviceInputs inputs(problem);
+  CausalResults results;
+  run_forward(problem, inputs, results);
+  run_backward(problem, inputs, results);
+  return results;
+}
+
+CausalResults run_steps_on_gpu(const CausalProblem<T>& problem) {
+  const CausalCase& c = problem.about;
+  const DeviceInputs inputs(problem);
+  Tensor<T> host_out(problem.tokens.out_shape(), c.tokens.layouts[kOut], Role::kOutput);
+  const DeviceTensor<T> out(host_out);
+  const bool begins = c.before.empty();
+  const DeviceNumbers<double> sums(begins ? std::vector<double>(c.state_size()) : problem.sums);
+  const DeviceNumbers<int64_t> counts(begins ? std::vector<int64_t>(c.tokens.sequences())
+                                             : c.before);
+  for (int64_t i = 0; i < c.tokens.queries; ++i) {
+    gpu::causal_step<T>(tokens_of(inputs.views().tokens, i, 1), problem.tokens.options,
+                        tokens_of(out.output(), i, 1), {sums.span(), counts.span()}, nullptr);
+  }
+  MALA_CUDA_CHECK(cudaDeviceSynchronize());
+  out.copy_back(host_out);
+  EXPECT_TRUE(host_out.guards_intact() && sums.guards_intact() && counts.guards_intact())
+      << "memory beside what steps write was written: " << describe(c);
+  return {{.out = host_out.values()}, sums.copy_back(), {}, counts.copy_back()};
+}
+
+void check_on_gpu(const CausalCase& c) {
+  const CausalProblem<T> problem(well_conditioned(c));
+  expect_gpu_close(run_on_gpu(problem), run_reference(problem), problem.about);
+}
+
+void check_steps_on_gpu(const CausalCase& c) {
+  const CausalProblem<T> problem(well_conditioned(c));
+  CausalResults expected = run_reference(problem, Pass::kForward);
+  expected.before_gradient.clear();
+  expect_gpu_close(run_steps_on_gpu(problem), expected, problem.about);
 }
 
 }  // namespace mala::test

@@ -9,8 +9,12 @@ namespace mala::test {
 // was written.
 CausalResults run_on_gpu(const CausalProblem<BFloat16>& problem);
 
+// Token by token, of a case without lengths. Without gradients.
+CausalResults run_steps_on_gpu(const CausalProblem<BFloat16>& problem);
+
 // Compares it with the definition on the well-conditioned form of the case: results may be twice
 // as far off as the definition rounded once, states a few roundings of what they are summed in.
 void check_on_gpu(const CausalCase& c);
+void check_steps_on_gpu(const CausalCase& c);
 
 }  // namespace mala::test

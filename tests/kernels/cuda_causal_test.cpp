@@ -210,6 +210,22 @@ TEST_F(GpuCausal, NoKeyHearsOfThePast) {
   }
 }
 
+// One token at a time, from the beginning and with a text before.
+TEST_F(GpuCausal, StepByStep) {
+  for (const int64_t dim : {64, 40, 256}) {
+    CausalCase c = CausalCase::of(3, dim, dim == 40 ? 24 : dim);
+    c.tokens.batch = 2;
+    c.tokens.heads = 4;
+    c.tokens.group = dim == 256 ? 1 : 2;
+    c.tokens.set_tail(dim == 64 ? 0 : 3);
+    c.set_rope(dim == 64 ? Rope::line() : Rope::grid(5));
+    use_next_device();
+    check_steps_on_gpu(c);
+    c.before = {0, 77};
+    check_steps_on_gpu(c);
+  }
+}
+
 // A grid without blocks is refused by every device, and the next call is not disturbed.
 TEST_F(GpuCausal, AFailedLaunchTellsShapeAndDevice) {
   gpu::Launcher on(nullptr, HeadsView<float>{nullptr, 2, 3, 70, 64});
