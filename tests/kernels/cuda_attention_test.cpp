@@ -86,20 +86,22 @@ TEST_F(GpuAttentionTiles, SeveralForEachBlock) {
 // Where heads fill the device, a block or a cluster of them has a head from its first key to its
 // last query; where there are very many, blocks are small, and where there are few, heads fall
 // apart.
-TEST_F(GpuAttentionTiles, HeadsOfOneBlockOrACluster) {
-  for (const int64_t heads : {544, 300, 64, 33, 30, 15, 14}) {
-    AttentionCase c{.batch = heads, .heads = 1, .queries = 150, .keys = heads > 64 ? 70 : 700};
-    c.dim = c.value_dim = 64;
-    c.seed = heads;
-    c.options.norm = kNorms[heads % 3];
-    if (heads != 33) c.options.q_rope = c.options.k_rope = Rope::grid(heads % 2 == 0 ? 10 : 33);
-    c.set_tail(heads == 30 || heads == 544 ? 3 : 0);
-    check_on_gpu<BFloat16>(c);
-    c.queries = c.keys;
-    c.set_tail(0);
-    check_on_gpu<BFloat16>(c);
-  }
+class GpuWholeHeads : public GpuTest, public testing::WithParamInterface<int64_t> {};
+TEST_P(GpuWholeHeads, OfOneBlockOrACluster) {
+  const int64_t heads = GetParam();
+  AttentionCase c{.batch = heads, .heads = 1, .queries = 150, .keys = heads > 64 ? 70 : 700};
+  c.dim = c.value_dim = 64;
+  c.seed = heads;
+  c.options.norm = kNorms[heads % 3];
+  if (heads != 33) c.options.q_rope = c.options.k_rope = Rope::grid(heads % 2 == 0 ? 10 : 33);
+  c.set_tail(heads == 30 || heads == 544 ? 3 : 0);
+  check_on_gpu<BFloat16>(c);
+  c.queries = c.keys;
+  c.set_tail(0);
+  check_on_gpu<BFloat16>(c);
 }
+INSTANTIATE_TEST_SUITE_P(Heads, GpuWholeHeads, testing::Values(544, 300, 64, 33, 30, 15, 14),
+                         testing::PrintToStringParamName());
 
 TYPED_TEST(GpuAttention, EveryOption) {
   AttentionCase c{.batch = 1, .heads = 2, .queries = 14, .keys = 21, .dim = 16, .value_dim = 24};

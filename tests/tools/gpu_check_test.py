@@ -28,7 +28,7 @@ class GpuCheckTest(unittest.TestCase):
         self.program("path/nvidia-smi", "echo 'A GPU, 1.2'")
         self.program("path/compute-sanitizer", 'for last; do :; done; echo "ran $*"; ' + PASSED)
         self.program("path/python3", PYTHON)
-        for name in ("devices_test", "cuda_attention_test", "cuda_attention_op_test"):
+        for name in ("devices_test", "cuda_attention_test", "ops_tests"):
             self.program(f"build/bin/{name}", PASSED)
         self.program("build/bin/cuda_attention_bench", "echo '1,1,8,8: forward 1.0 ms'")
 
@@ -38,17 +38,18 @@ class GpuCheckTest(unittest.TestCase):
         file.write_text("#!/bin/bash\n" + script + "\n")
         file.chmod(0o755)
 
-    def run_check(self, *arguments):
-        environment = {**os.environ, "PATH": f"{self.root}/path:{os.environ['PATH']}"}
+    def run_check(self, *arguments, **variables):
+        environment = {**os.environ, **variables, "PATH": f"{self.root}/path:{os.environ['PATH']}"}
         command = [self.root / "tools/gpu_check", "--commit", "abc1234", *arguments]
         return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
 
     def test_every_step_runs_and_tables_are_dated(self):
         result = self.run_check("build")
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-        steps = ["devices_test", "cuda_attention_test", "cuda_attention_op_test", "ops_python",
-                 "package", "memcheck", "racecheck", "initcheck", "synccheck", "memcheck_ops",
-                 "racecheck_causal", "gpu_attention", "gpu_causal", "gpu_overhead"]
+        steps = ["devices_test", "cuda_attention_test", "ops_tests", "ops_python", "package",
+                 "memcheck", "racecheck", "initcheck", "synccheck", "memcheck_ops",
+                 "racecheck_causal", "synccheck_split", "gpu_attention", "gpu_causal",
+                 "gpu_overhead", "gpu_peers"]
         for step in steps:
             self.assertIn(f"{step}: good", result.stdout)
         for tool in ("memcheck", "racecheck", "initcheck", "synccheck"):
@@ -57,8 +58,8 @@ class GpuCheckTest(unittest.TestCase):
         lines = table.read_text().splitlines()
         self.assertRegex(lines[0], r"^# date: \d{4}-\d\d-\d\d, commit: abc1234$")
         self.assertEqual(lines[1:], ["# machine: A GPU, 1.2", "name,microseconds", "mala,9.5"])
-        for name in ("gpu_attention", "gpu_causal"):
-            self.assertEqual(len(list(self.root.glob(f"bench/results/*_{name}.txt"))), 1)
+        for name in ("gpu_attention.txt", "gpu_causal.txt", "gpu_peers.csv"):
+            self.assertEqual(len(list(self.root.glob(f"bench/results/*_{name}"))), 1)
 
     def test_failures_are_counted_and_shown(self):
         self.program("build/bin/devices_test", "echo '[  FAILED  ] Devices.Some'; exit 1")
@@ -73,7 +74,7 @@ class GpuCheckTest(unittest.TestCase):
         self.program("path/compute-sanitizer", "echo 'ERROR SUMMARY: 1 error'; exit 9")
         result = self.run_check("--only", "sanitizer", "build")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("9 steps failed", result.stdout)
+        self.assertIn("13 steps failed", result.stdout)
 
     def test_skipping_everything_is_no_success(self):
         self.program("build/bin/cuda_attention_test", SKIPPED)
@@ -82,6 +83,13 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn("cuda_attention_test ran nothing", result.stdout)
         self.assertIn("gpu_attention ran nothing", result.stdout)
+
+    def test_what_takes_too_long_fails(self):
+        self.program("build/bin/devices_test", "sleep 30")
+        result = self.run_check("--only", "kernels,bench", "build", MALA_GPU_CHECK_SECONDS="2")
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stdout, "devices_test took longer than [12] s")
+        self.assertIn("gpu_peers did not begin; the 2 s of the whole are over", result.stdout)
 
     def test_results_go_where_they_are_wanted(self):
         result = self.run_check("--only", "bench", "--results", "elsewhere", "build")
