@@ -1,5 +1,8 @@
-// mala::attention_chunk and mala::attention_step on a GPU. Only the count of a state that came
-// before is waited for: without one, and token by token, graphs can capture everything.
+// mala::attention_chunk and mala::attention_step on a GPU. Only a count on the GPU of a state that
+// came before is waited for: without one, with one on the CPU, and token by token, graphs can
+// capture everything.
+#include <ATen/ops/empty.h>
+
 #include "mala/kernels/cuda/causal.h"
 #include "mala/ops/cuda_call.h"
 #include "mala/ops/flat.h"
@@ -10,6 +13,18 @@
 namespace mala::ops {
 namespace {
 
+// Where a count is on the CPU: the keys so far, and those of this chunk.
+template <typename T>
+void add_counts(const CausalInputs<T>& inputs, std::span<int64_t> to) {
+  const Lengths& lengths = inputs.tokens.lengths;
+  for (size_t i = 0; i < to.size(); ++i) {
+    int64_t keys = inputs.tokens.k.tokens;
+    if (!lengths.key_counts.empty()) keys = lengths.key_counts[i];
+    if (!lengths.q_offsets.empty()) keys = lengths.q_offsets[i + 1] - lengths.q_offsets[i];
+    to[i] = inputs.before.counts[i] + keys;
+  }
+}
+
 template <typename T>
 ChunkOutputs forward(const ChunkCall& call, void* stream) {
   const KernelLengths lengths(call.tokens);
@@ -19,8 +34,13 @@ ChunkOutputs forward(const ChunkCall& call, void* stream) {
   const Scratch scratch(gpu::causal_forward_scratch_bytes<T>(inputs, options), call.tokens.q);
   const ChunkOutputs outputs = new_outputs(call);
   const auto& [out, state, count] = outputs;
+  Tensor on_gpu = count;
+  if (count.is_cpu()) {
+    add_counts(inputs, write_span<int64_t>(count));
+    on_gpu = at::empty(count.sizes(), state.options().dtype(at::kLong));
+  }
   gpu::causal_forward<T>(inputs, options, write_view<T>(out),
-                         {.sums = write_span<double>(state), .counts = write_span<int64_t>(count)},
+                         {.sums = write_span<double>(state), .counts = write_span<int64_t>(on_gpu)},
                          scratch.span(), stream);
   return outputs;
 }

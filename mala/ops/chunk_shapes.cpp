@@ -7,13 +7,16 @@
 namespace mala::ops {
 namespace {
 
-void check_count(const char* where, const Tensor& count, const ChunkCall& call) {
+// On the CPU it may be, too, unless it is changed in place where the tokens are.
+void check_count(const char* where, const Tensor& count, const ChunkCall& call, bool in_place) {
   const c10::SymInt sequences = call.tokens.sequences();
-  TORCH_CHECK(count.scalar_type() == at::kLong && count.device() == call.tokens.q.device() &&
-                  count.dim() == 1,
-              "[", where, "] count is ", count.scalar_type(), " on ", count.device(),
-              " with sizes ", count.sym_sizes(), "; it must be Long on ", call.tokens.q.device(),
-              " with sizes [", sequences, "]: pass the count that came with the state");
+  const c10::Device device = call.tokens.q.device();
+  const bool is_near = count.device() == device || (!in_place && count.is_cpu());
+  TORCH_CHECK(count.scalar_type() == at::kLong && is_near && count.dim() == 1, "[", where,
+              "] count is ", count.scalar_type(), " on ", count.device(), " with sizes ",
+              count.sym_sizes(), "; it must be Long on ", device,
+              in_place || device.is_cpu() ? "" : " or the CPU", " with sizes [", sequences,
+              "]: pass the count that came with the state");
   TORCH_SYM_CHECK(count.sym_size(0).sym_eq(sequences), "[", where, "] count has ",
                   count.sym_size(0), " numbers for ", sequences,
                   " sequences; pass the count that came with the state");
@@ -25,14 +28,14 @@ StateNeeds state_needs(const ChunkCall& call) {
           "what attention_chunk returned for the tokens before, or zeros, with a count of zeros"};
 }
 
-void check_chunk(const char* where, const ChunkCall& call) {
+void check_chunk(const char* where, const ChunkCall& call, bool in_place = false) {
   check_tokens(where, call.tokens, true);
   TORCH_CHECK(call.state.has_value() == call.count.has_value(), "[", where, "] ",
               call.state ? "state came without count" : "count came without state",
               "; pass both, as attention_chunk returned them, or none at the beginning");
   if (!call.state) return;
   check_state(where, {"state", *call.state}, {"q", call.tokens.q}, state_needs(call));
-  check_count(where, *call.count, call);
+  check_count(where, *call.count, call, in_place);
 }
 
 // In place there is no room for a copy in another order.
@@ -60,16 +63,18 @@ void check_call(const ChunkBackwardCall& call) {
 
 void check_call(const StepCall& call) {
   constexpr const char* kWhere = "mala::attention_step";
-  check_chunk(kWhere, call.chunk());
+  check_chunk(kWhere, call.chunk(), true);
   check_contiguous(kWhere, "state", call.state);
   check_contiguous(kWhere, "count", call.count);
 }
 
 ChunkOutputs new_outputs(const ChunkCall& call) {
   const AttentionCall& tokens = call.tokens;
+  // A count stays where it is.
+  const at::TensorOptions where = call.count ? call.count->options() : tokens.q.options();
   return {new_out(tokens.q, tokens.value_dim()),
           new_state(state_needs(call).sizes, at::kDouble, tokens.q),
-          at::empty_symint({tokens.sequences()}, tokens.q.options().dtype(at::kLong))};
+          at::empty_symint({tokens.sequences()}, where.dtype(at::kLong))};
 }
 
 Tensor new_outputs(const StepCall& call) { return new_out(call.q, call.v.sym_size(3)); }

@@ -106,6 +106,10 @@ WRONG_CALLS = {
         lambda: step(count=torch.zeros(2, 2, dtype=torch.long)[:, 0]),
         ["count has sizes", "must be contiguous"],
     ),
+    "count of a step elsewhere": (
+        lambda: step(STATE.to("meta"), COUNT, X[:, :, :1].to("meta")),
+        ["count is Long on cpu", "must be Long on meta with"],
+    ),
     "damaged count of a step": (lambda: step(count=COUNT - 5), ["count 0 of the state is -5"]),
 }
 
@@ -123,3 +127,9 @@ def test_a_refused_step_changes_nothing():
     with pytest.raises(RuntimeError, match="count 1 of the state is -1"):
         step(state, count)
     assert torch.equal(state, kept[0]) and torch.equal(count, kept[1])
+
+
+def test_a_count_stays_on_the_cpu():
+    """Wherever the tokens are: nobody has to wait for it there."""
+    _, state, count = chunk(STATE.to("meta"), COUNT, X.to("meta"))
+    assert state.device.type == "meta" and count.device.type == "cpu"

@@ -200,6 +200,44 @@ def test_graph_of_a_whole_text():
     assert all(torch.equal(a, b) for a, b in zip((out, state, count), expected))
 
 
+def test_a_graph_of_a_chunk_with_a_state_and_its_gradients():
+    """A count on the CPU is not waited for, and stays there."""
+    _, state, count = attention_chunk(*tokens(100), rope="1d")
+    text = [x.requires_grad_() for x in tokens(300)]
+    inputs = [*text, state.requires_grad_()]
+
+    def run(count):
+        out, after, count = attention_chunk(*text, rope="1d", state=state, count=count)
+        return [out, after, *torch.autograd.grad(out.sum() + after.sum(), inputs)], count
+
+    run(count.cpu())
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        results, count_after = run(torch.tensor([100], device="cpu"))
+    assert count_after.device.type == "cpu" and count_after.tolist() == [400]
+    with torch.no_grad():
+        for x in text:
+            x.normal_()
+    graph.replay()
+    expected, _ = run(count)
+    assert all(torch.equal(a, b) for a, b in zip(results, expected))
+
+
+@pytest.mark.parametrize(
+    "lengths, keys",
+    [({}, [30, 30]), ({"key_lengths": [7, 30]}, [7, 30]), ({"cu_seqlens_q": [0, 11, 30]}, [11, 19])],
+)
+def test_a_count_on_the_cpu_is_the_same_number(lengths, keys):
+    batch = 1 if "cu_seqlens_q" in lengths else 2
+    text = [torch.randn(batch, 2, 30, 64, dtype=torch.bfloat16) for _ in range(3)]
+    lengths = {name: torch.tensor(x, device="cpu") for name, x in lengths.items()}
+    state = torch.zeros(2, 2, 64 * 67, dtype=torch.double)
+    for device in ("cpu", "cuda"):
+        count = torch.zeros(2, dtype=torch.long, device=device)
+        _, _, after = attention_chunk(*text, **lengths, state=state, count=count)
+        assert after.device.type == device and after.tolist() == keys
+
+
 def test_on_two_streams():
     text = tokens(3000)
     expected, _, _ = attention_chunk(*text, rope="1d")
