@@ -1,6 +1,7 @@
 // The threads that run together: of a warp, of a block, and of a cluster of blocks.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -21,9 +22,13 @@ constexpr int kLanes = 32;
 
 // One cp.async on its way.
 struct Copy {
+  static constexpr size_t kMostBytes = 16;
+
   void* to;
   const void* from;
   size_t bytes, source_bytes;  // the rest becomes zeros
+  bool is_early = false;       // what it reads was read at once
+  std::array<std::byte, kMostBytes> read_early{};
 };
 
 struct Thread {
@@ -89,10 +94,13 @@ struct Block {
   std::vector<Thread*> threads{};
 };
 
+class EarlyStart;
 struct Cluster {
   std::vector<Block> blocks{};
   int live = 0, arrived = 0, phase = 0;  // at the cluster's barrier
   std::vector<Thread*> waiting{};
+  EarlyStart* early_start = nullptr;         // before the kernel ahead has ended
+  std::vector<Thread*> wait_for_ahead = {};  // threads that wait for that
 };
 
 }  // namespace mala::emulator

@@ -12,7 +12,8 @@ namespace {
 
 void finish(const std::vector<Copy>& copies) {
   for (const Copy& copy : copies) {
-    std::memcpy(copy.to, copy.from, copy.source_bytes);
+    const void* from = copy.is_early ? copy.read_early.data() : copy.from;
+    std::memcpy(copy.to, from, copy.source_bytes);
     std::memset(static_cast<char*>(copy.to) + copy.source_bytes, 0, copy.bytes - copy.source_bytes);
   }
 }
@@ -23,13 +24,17 @@ void copy_async(uint64_t to, uint64_t from, uint32_t bytes, uint32_t source_byte
                 const Where& where) {
   note("cp.async", where);
   void* place = in_shared(to, bytes, where);
-  if (source_bytes > bytes) fail_at(where, "cp.async of ", source_bytes, " bytes into ", bytes);
+  if (source_bytes > bytes || bytes > Copy::kMostBytes)
+    fail_at(where, "cp.async of ", source_bytes, " bytes into ", bytes);
   if (from % bytes) fail_at(where, "cp.async from ", from, ", no multiple of ", bytes);
   const char* source = reinterpret_cast<const char*>(from);
   // Memory that must not be read is noticed here, where the message names the place.
   if (source_bytes > 0) [[maybe_unused]]
     const char touched = *static_cast<const volatile char*>(source);
-  current_thread()->open_copies.push_back({place, source, bytes, source_bytes});
+  Copy copy{place, source, bytes, source_bytes, is_early()};
+  // Before the kernel ahead has ended the other extreme is the worst: what is read is old.
+  if (copy.is_early) std::memcpy(copy.read_early.data(), source, source_bytes);
+  current_thread()->open_copies.push_back(copy);
   std::memset(place, 0xFF, bytes);
 }
 

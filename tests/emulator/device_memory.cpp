@@ -1,9 +1,11 @@
 // Memory of the device: full of NaN at first, and between pages that nobody may touch.
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <new>
 
+#include "tests/emulator/early_start.h"
 #include "tests/emulator/host_calls.h"
 #include "tests/emulator/pages.h"
 
@@ -26,6 +28,23 @@ cudaError_t allocate(void** memory, size_t bytes) try {
   return cudaSuccess;
 } catch (const std::bad_alloc&) {
   return cudaErrorMemoryAllocation;
+}
+
+std::vector<KeptMemory> keep_memory() {
+  std::vector<KeptMemory> kept;
+  for (const auto& [memory, pages] : allocations) {
+    auto* begin = static_cast<std::byte*>(memory);
+    kept.push_back({begin, {begin, pages->end()}});
+  }
+  return kept;
+}
+
+void exchange_memory(std::vector<KeptMemory>& kept) {
+  for (auto& [at, bytes] : kept) {
+    const auto still = allocations.find(at);
+    if (still == allocations.end() || still->second->end() != at + bytes.size()) continue;
+    std::swap_ranges(bytes.begin(), bytes.end(), at);
+  }
 }
 
 }  // namespace mala::emulator

@@ -129,6 +129,22 @@ TEST_F(Emulator, MatricesComeBack) {
   EXPECT_EQ(run_matrices(words), words);
 }
 
+TEST_F(Emulator, KernelsMayBeginEarly) {
+  for (const uint32_t seed : {0, 1, 2, 3}) {
+    set_seed(seed);
+    EXPECT_EQ(run_two_kernels(numbers(64), Mistake::kNone), numbers(64)) << "seed " << seed;
+  }
+}
+
+TEST_F(Emulator, WhatIsReadTooEarlyIsOld) {
+  set_seed(1);
+  EXPECT_FALSE(all_numbers(run_two_kernels(numbers(64), Mistake::kTooEarly)));
+  EXPECT_FALSE(all_numbers(run_two_kernels(numbers(64), Mistake::kCopiedEarly)));
+  EXPECT_EQ(run_two_kernels(numbers(64), Mistake::kNone), numbers(64));
+  const std::string text = message_of([&] { run_two_kernels(numbers(64), Mistake::kLetsNext); });
+  EXPECT_TRUE(says(text, "before this one has waited for the one ahead")) << text;
+}
+
 TEST_F(Emulator, ClustersShareMemory) {
   EXPECT_EQ(run_cluster(), (std::vector<uint32_t>{1, 2, 3, 0, 5, 6, 7, 4}));
 }

@@ -38,6 +38,13 @@ dim3 cluster_of(const cudaLaunchConfig_t& config) {
   return {};
 }
 
+bool begins_early(const cudaLaunchConfig_t& config) {
+  for (unsigned i = 0; i < config.numAttrs; ++i)
+    if (config.attrs[i].id == cudaLaunchAttributeProgrammaticStreamSerialization)
+      return config.attrs[i].val.programmaticStreamSerializationAllowed;
+  return false;
+}
+
 void submit(cudaStream_t stream, const Launch& launch) {
   const auto capture = captures.find(stream);
   if (capture == captures.end()) return run(launch);

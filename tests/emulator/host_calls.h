@@ -79,6 +79,7 @@ namespace mala::emulator {
 
 cudaError_t allocate(void** memory, size_t bytes);
 dim3 cluster_of(const cudaLaunchConfig_t& config);
+bool begins_early(const cudaLaunchConfig_t& config);
 int multiprocessors();  // of the current device
 
 // Runs a launch, or keeps it for the graph that is being captured.
@@ -90,7 +91,8 @@ void submit(const cudaLaunchConfig_t& config, void (*kernel)(Parameters...),
   std::tuple<std::remove_const_t<Parameters>...> kept(std::forward<Arguments>(arguments)...);
   submit(config.stream,
          {config.gridDim, config.blockDim, cluster_of(config), config.dynamicSmemBytes,
-          reinterpret_cast<const void*>(kernel), [kernel, kept] { std::apply(kernel, kept); }});
+          begins_early(config), reinterpret_cast<const void*>(kernel),
+          [kernel, kept] { std::apply(kernel, kept); }});
 }
 
 // What kernel<<<grid, block, bytes, stream>>> becomes, before its arguments.

@@ -72,9 +72,19 @@ def array(kind: str, name: str, operand: str) -> str:
     return f"{kind} {name}[] = {{{', '.join(cast(kind, one) for one in several(operand))}}};"
 
 
-@instruction(r"griddepcontrol\..*|fence\.proxy\.async.*|wgmma\.fence\..*")
+@instruction(r"griddepcontrol\.wait")
+def wait_for_kernel_ahead(_, operands):
+    return f"{CALL}wait_for_kernel_ahead({WHERE});"
+
+
+@instruction(r"griddepcontrol\.launch_dependents")
+def let_next_kernel_begin(_, operands):
+    return f"{CALL}let_next_kernel_begin({WHERE});"
+
+
+@instruction(r"fence\.proxy\.async.*|wgmma\.fence\..*")
 def nothing(_, operands):
-    """Kernels run one after the other, and all threads see the same memory."""
+    """All threads see the same memory."""
     return ""
 
 

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "tests/emulator/device_kind.h"
+#include "tests/emulator/early_start.h"
 #include "tests/emulator/ptx.h"
 #include "tests/emulator/report.h"
 #include "tests/emulator/scheduler.h"
@@ -20,7 +21,10 @@ namespace {
 constexpr unsigned kMostThreads = 1024;
 constexpr unsigned kMostAcross = 65535;  // blocks in the second and the third dimension of a grid
 
+constexpr unsigned kEarlyClusters = 2;  // of a launch; others begin when the one ahead has ended
+
 const Launch* running = nullptr;
+std::vector<KeptMemory> before_last;  // memory, before the last launch
 
 void check(const Launch& launch) {
   const dim3 &grid = launch.grid, &cluster = launch.cluster;
@@ -74,8 +78,10 @@ void prepare(Block& block, Cluster& cluster, unsigned rank, const uint3& first) 
   }
 }
 
-void run_cluster(const uint3& first) {
+void run_cluster(const uint3& first, std::vector<KeptMemory>& before) {
   Cluster cluster;
+  EarlyStart early(before);
+  cluster.early_start = &early;
   cluster.blocks.resize(running->cluster.size());
   for (unsigned rank = 0; rank < cluster.blocks.size(); ++rank) {
     prepare(cluster.blocks[rank], cluster, rank, first);
@@ -91,9 +97,12 @@ void run_grid() {
   std::vector<unsigned> order(clusters.size());
   std::iota(order.begin(), order.end(), 0u);
   for (unsigned i = clusters.size(); i > 1; --i) std::swap(order[i - 1], order[draw(i, i - 1)]);
-  for (const unsigned at : order) {
-    const uint3 place = place_in(clusters, at);
-    run_cluster({place.x * size.x, place.y * size.y, place.z * size.z});
+  std::vector<KeptMemory> nothing;
+  for (unsigned i = 0; i < clusters.size(); ++i) {
+    const uint3 place = place_in(clusters, order[i]);
+    const bool early = running->begins_early && i < kEarlyClusters;
+    run_cluster({place.x * size.x, place.y * size.y, place.z * size.z},
+                early ? before_last : nothing);
   }
 }
 
@@ -116,12 +125,16 @@ void run(const Launch& launch) {
   blockDim = launch.block;
   gridDim = launch.grid;
   trace(launch);
+  std::vector<KeptMemory> before;
+  if (order_is_random()) before = keep_memory();
   try {
     check(launch);
     run_grid();
   } catch (const Error& e) {
+    before_last.clear();
     throw Error(str(e.what(), "\n  in ", kernel_name()));
   }
+  before_last = std::move(before);
 }
 
 }  // namespace mala::emulator

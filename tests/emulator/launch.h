@@ -11,6 +11,7 @@ namespace mala::emulator {
 struct Launch {
   dim3 grid{}, block{}, cluster{};
   size_t shared_bytes = 0;
+  bool begins_early = false;  // maybe before the one ahead has ended
   const void* kernel = nullptr;
   std::function<void()> body{};  // the kernel with its arguments
 };

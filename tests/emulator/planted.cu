@@ -122,6 +122,28 @@ __global__ void matrix_kernel(const uint32_t* from, uint32_t* to) {
   for (int i = lane; i < 128; i += 32) to[i] = words[128 + i];
 }
 
+__device__ void wait_for_kernel_ahead() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+
+__global__ void first_kernel(const float* from, float* to) { to[threadIdx.x] = from[threadIdx.x]; }
+
+// 16 threads, four numbers each. All wait at a barrier for the one that waits for the kernel ahead.
+__global__ void second_kernel(const float* from, float* to, Mistake mistake) {
+  __shared__ __align__(16) float numbers[64];
+  const int thread = threadIdx.x;
+  const float early = from[thread];
+  if (mistake == Mistake::kLetsNext) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  if (mistake == Mistake::kCopiedEarly)
+    copy_four(address_of(numbers + 4 * thread), from + 4 * thread);
+  if (thread == 0) wait_for_kernel_ahead();
+  __syncthreads();
+  if (mistake != Mistake::kCopiedEarly)
+    copy_four(address_of(numbers + 4 * thread), from + 4 * thread);
+  asm volatile("cp.async.wait_group %0;" ::"n"(0) : "memory");
+  for (int i = 0; i < 4; ++i) to[4 * thread + i] = load(address_of(numbers + 4 * thread + i));
+  __syncthreads();
+  if (mistake == Mistake::kTooEarly) to[thread] = early;
+}
+
 __global__ void cluster_kernel(uint32_t* to) {
   __shared__ uint32_t mine;
   uint32_t rank, blocks;
@@ -162,6 +184,21 @@ std::vector<float> run_shuffles(const std::vector<float>& from) {
 std::vector<uint32_t> run_matrices(const std::vector<uint32_t>& from) {
   const OnDevice<uint32_t> source(from), to(from.size());
   matrix_kernel<<<1, 32>>>(source.data(), to.data());
+  return to.copy_back();
+}
+
+std::vector<float> run_two_kernels(const std::vector<float>& from, Mistake mistake) {
+  const OnDevice<float> source(from), between(64), to(64);
+  first_kernel<<<1, 64>>>(source.data(), between.data());
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(1);
+  config.blockDim = dim3(16);
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, second_kernel, between.data(), to.data(), mistake);
   return to.copy_back();
 }
 

@@ -17,6 +17,9 @@ enum class Mistake {
   kBeyond,       // shared memory of nobody is read by its address, ...
   kBehind,       // ... or written by a pointer
   kStray,        // device memory behind an allocation is read
+  kTooEarly,     // what the kernel ahead writes is read before that one was waited for, ...
+  kCopiedEarly,  // ... or asked for
+  kLetsNext,     // the next kernel may begin although the one ahead may not have ended
 };
 
 // 256 numbers through shared memory by cp.async, and back in the order of other warps.
@@ -30,6 +33,9 @@ std::vector<float> run_product(const std::vector<uint16_t>& left,
 // and stmatrix.
 std::vector<float> run_shuffles(const std::vector<float>& from);
 std::vector<uint32_t> run_matrices(const std::vector<uint32_t>& from);
+
+// 64 numbers by one kernel, and from there by another that may begin before the first has ended.
+std::vector<float> run_two_kernels(const std::vector<float>& from, Mistake mistake);
 
 // What each block of clusters of four sees of its neighbour's memory: the index of that block.
 std::vector<uint32_t> run_cluster();

@@ -61,6 +61,10 @@ void copy_async(uint64_t to, uint64_t from, uint32_t bytes, uint32_t source_byte
 void commit_copies();
 void wait_copies(size_t pending);
 
+// Kernels that follow each other.
+void wait_for_kernel_ahead(const Where& where = Where::current());
+void let_next_kernel_begin(const Where& where = Where::current());
+
 // Clusters.
 uint64_t in_other_block(uint64_t pointer, uint32_t rank, const Where& where = Where::current());
 uint32_t rank_in_cluster();

@@ -6,6 +6,8 @@
 
 #include "tests/emulator/barriers.h"
 #include "tests/emulator/copies.h"
+#include "tests/emulator/early_start.h"
+#include "tests/emulator/ptx.h"
 #include "tests/emulator/report.h"
 
 uint3 threadIdx, blockIdx;
@@ -84,6 +86,14 @@ void end_thread(Thread& thread) {
   stop_expecting(block);
 }
 
+// The kernel ahead ends at last, when nobody can go on without it. Whether that helps anybody.
+bool end_kernel_ahead(Cluster& cluster) {
+  if (!cluster.early_start || !cluster.early_start->lasts()) return false;
+  cluster.early_start->end();
+  for (Thread* thread : cluster.wait_for_ahead) wake(thread);
+  return !cluster.wait_for_ahead.empty();
+}
+
 void run_body() {
   body_of_threads();
   end_thread(*current);
@@ -96,6 +106,25 @@ void set_seed(uint32_t seed) { order = Order(seed); }
 
 uint32_t draw(uint32_t end, uint32_t otherwise) {
   return order.is_random() ? order.draw() % end : otherwise;
+}
+
+bool order_is_random() { return order.is_random(); }
+
+bool is_early() {
+  const EarlyStart* early = current_block().cluster->early_start;
+  return early && early->lasts();
+}
+
+void wait_for_kernel_ahead(const Where& where) {
+  note("griddepcontrol.wait", where);
+  if (!is_early()) return;
+  current_block().cluster->wait_for_ahead.push_back(current);
+  sleep();
+}
+
+void let_next_kernel_begin(const Where& where) {
+  if (is_early())
+    fail_at(where, "the next kernel may begin before this one has waited for the one ahead of it");
 }
 
 Thread* current_thread() { return current; }
@@ -128,14 +157,16 @@ void run_threads(Cluster& cluster, void (*body)()) {
       wake(thread);
     }
   }
-  while (Thread* thread = next_thread()) {
-    current = thread;
-    threadIdx = thread->place;
-    blockIdx = thread->block->index;
-    thread->fiber.resume();
-    current = nullptr;
-    if (!failure.empty()) throw Error(failure);
-  }
+  do {
+    while (Thread* thread = next_thread()) {
+      current = thread;
+      threadIdx = thread->place;
+      blockIdx = thread->block->index;
+      thread->fiber.resume();
+      current = nullptr;
+      if (!failure.empty()) throw Error(failure);
+    }
+  } while (end_kernel_ahead(cluster));
   if (cluster.live > 0) throw Error("[emulator] no thread can go on" + who_waits_where(cluster));
 }
 

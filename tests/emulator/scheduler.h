@@ -20,6 +20,12 @@ uint32_t draw(uint32_t end, uint32_t otherwise);
 // or when all that are left wait.
 void run_threads(Cluster& cluster, void (*body)());
 
+// Whether the order is such a random one.
+bool order_is_random();
+
+// Whether the kernel ahead of the current thread's may not have ended yet.
+bool is_early();
+
 // The thread that runs now; null outside of kernels.
 Thread* current_thread();
 inline Block& current_block() { return *current_thread()->block; }
