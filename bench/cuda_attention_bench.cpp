@@ -1,9 +1,10 @@
 // How long the operator takes on the GPU, beside a copy that moves as many bytes.
 //
-//   cuda_attention_bench [--causal] [--no-rope] [--dtype float32|float16|bfloat16] [shape ...]
+//   cuda_attention_bench [--causal] [--no-rope] [--tail] [--dtype TYPE] [SHAPE ...]
 //
-// A shape is B,H,N,D; without one, those of the project. RoPE is in a grid, or along a line in the
-// causal form.
+// A shape is B,H,N,D; without one, those of the project. A type is bfloat16, float16 or float32.
+// RoPE is in a grid, or along a line in the causal form. A tail is a local term and a gate, as
+// MAViT has them.
 //
 // Each result is compared with the definition before it is timed. Times are those of the device:
 // a graph of many calls, replayed, the median of several replays.
@@ -40,7 +41,11 @@ constexpr Shape kShapes[] = {{64, 1, 3136, 64},  {64, 1, 3136, 96}, {4, 16, 1638
 constexpr Shape kCausalShapes[] = {{4, 16, 8192, 64}, {4, 8, 8192, 128}};
 
 struct Form {
-  bool causal = false, rope = true;
+  bool causal = false, rope = true, tail = false;
+
+  // Tensors that a forward reads and writes, and both passes.
+  int forward_traversals() const { return tail ? 6 : 4; }
+  int all_traversals() const { return tail ? 17 : 11; }
 };
 
 struct DeviceMemory {
@@ -93,6 +98,13 @@ class RandomTensor {
   DeviceMemory memory_;
 };
 
+// A local term and a gate, and their gradients.
+template <typename T>
+struct Tail {
+  explicit Tail(const Shape& s) : local(s, 9), gate(s, 10), d_local(s, 11), d_gate(s, 12) {}
+  RandomTensor<T> local, gate, d_local, d_gate;
+};
+
 template <typename T>
 struct Problem {
   Problem(const Shape& s, const Form& with)
@@ -106,10 +118,20 @@ struct Problem {
         dq(s, 6),
         dk(s, 7),
         dv(s, 8),
+        tail(with.tail ? std::make_unique<Tail<T>>(s) : nullptr),
         state(4 * attention_state_size(s.batch, s.heads, s.dim, s.dim)),
         scratch(scratch_bytes()) {}
 
-  AttentionInputs<T> inputs() const { return {q.view(), k.view(), v.view(), {}, {}}; }
+  AttentionInputs<T> inputs() const {
+    AttentionInputs<T> all{q.view(), k.view(), v.view()};
+    if (tail) all.local = tail->local.view(), all.gate = tail->gate.view();
+    return all;
+  }
+  AttentionGradients<T> gradients() const {
+    AttentionGradients<T> all{dq.view(), dk.view(), dv.view()};
+    if (tail) all.local = tail->d_local.view(), all.gate = tail->d_gate.view();
+    return all;
+  }
   AttentionOptions options() const {
     AttentionOptions with;
     const int64_t width = std::max<int64_t>(1, std::lround(std::sqrt(shape.tokens)));
@@ -134,18 +156,18 @@ struct Problem {
                               stream);
   }
   void backward(cudaStream_t stream) const {
-    const AttentionGradients<T> gradients{dq.view(), dk.view(), dv.view(), {}, {}};
     if (form.causal) {
-      return gpu::causal_backward<T>({inputs()}, options(), {g.view()}, {gradients}, scratch_span(),
-                                     stream);
+      return gpu::causal_backward<T>({inputs()}, options(), {g.view()}, {gradients()},
+                                     scratch_span(), stream);
     }
-    gpu::attention_backward<T>(inputs(), options(), g.view(), state_span(), gradients,
+    gpu::attention_backward<T>(inputs(), options(), g.view(), state_span(), gradients(),
                                scratch_span(), stream);
   }
 
   Shape shape;
   Form form;
   RandomTensor<T> q, k, v, g, out, dq, dk, dv;
+  std::unique_ptr<Tail<T>> tail;
   DeviceMemory state, scratch;
 };
 
@@ -169,8 +191,15 @@ double error_of(const Problem<T>& problem) {
   auto view = [&](std::vector<double>& x) { return dense_heads(x.data(), 1, 1, s.tokens, s.dim); };
   std::vector<double> q = problem.q.head(head), k = problem.k.head(head), v = problem.v.head(head),
                       g = problem.g.head(head), out = q, dq = q, dk = q, dv = q;
-  const AttentionInputs<double> inputs{view(q), view(k), view(v), {}, {}};
-  const AttentionGradients<double> gradients{view(dq), view(dk), view(dv), {}, {}};
+  std::vector<double> local, gate, d_local = q, d_gate = q;
+  AttentionInputs<double> inputs{view(q), view(k), view(v)};
+  AttentionGradients<double> gradients{view(dq), view(dk), view(dv)};
+  const Tail<T>* tail = problem.tail.get();
+  if (tail) {
+    local = tail->local.head(head), gate = tail->gate.head(head);
+    inputs.local = view(local), inputs.gate = view(gate);
+    gradients.local = view(d_local), gradients.gate = view(d_gate);
+  }
   if (problem.form.causal) {
     reference::causal_forward({inputs}, problem.options(), view(out), {});
     reference::causal_backward({inputs}, problem.options(), {view(g)}, {gradients});
@@ -178,9 +207,12 @@ double error_of(const Problem<T>& problem) {
     reference::attention_forward(inputs, problem.options(), view(out));
     reference::attention_backward(inputs, problem.options(), view(g), gradients);
   }
-  return std::max(
+  double most = std::max(
       {relative_error(problem.out.head(head), out), relative_error(problem.dq.head(head), dq),
        relative_error(problem.dk.head(head), dk), relative_error(problem.dv.head(head), dv)});
+  if (!tail) return most;
+  return std::max({most, relative_error(tail->d_local.head(head), d_local),
+                   relative_error(tail->d_gate.head(head), d_gate)});
 }
 
 // Milliseconds of one call on the device.
@@ -246,8 +278,9 @@ void report(const Shape& shape, const Form& form) {
   });
   const int64_t bytes = shape.elements() * static_cast<int64_t>(sizeof(T));
   // A copy of very many bytes may be slower than its parts.
-  const double limit = time_of_copy(bytes, 4);
-  const double both_limit = std::min(time_of_copy(bytes, 11), limit * 11 / 4);
+  const int once = form.forward_traversals(), all = form.all_traversals();
+  const double limit = time_of_copy(bytes, once);
+  const double both_limit = std::min(time_of_copy(bytes, all), limit * all / once);
   std::printf(
       "  forward %.4f ms, %.2f of the limit %.4f;  backward %.4f;  both %.4f ms, %.2f of %.4f\n",
       forward, forward / limit, limit, backward, both, both / both_limit, both_limit);
@@ -278,6 +311,8 @@ int main(int argc, char** argv) try {
       form.rope = false;
     } else if (text == "--causal") {
       form.causal = true;
+    } else if (text == "--tail") {
+      form.tail = true;
     } else if (text == "--dtype" && i + 1 < argc) {
       dtype = argv[++i];
     } else {
@@ -295,8 +330,8 @@ int main(int argc, char** argv) try {
                                            : nullptr;
   mala::check(report, "cuda_attention_bench", "unknown --dtype '", dtype,
               "'; bfloat16, float16 and float32 work");
-  std::printf("%s, %s, mala%s, %s\n", mala::gpu::devices().front().name.c_str(), dtype.c_str(),
-              form.causal ? ", causal" : "",
+  std::printf("%s, %s, mala%s%s, %s\n", mala::gpu::devices().front().name.c_str(), dtype.c_str(),
+              form.causal ? ", causal" : "", form.tail ? ", local term and gate" : "",
               !form.rope    ? "without RoPE"
               : form.causal ? "RoPE along a line"
                             : "RoPE in a grid");
