@@ -74,7 +74,7 @@ class GpuCheckTest(unittest.TestCase):
         self.program("path/compute-sanitizer", "echo 'ERROR SUMMARY: 1 error'; exit 9")
         result = self.run_check("--only", "sanitizer", "build")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("13 steps failed", result.stdout)
+        self.assertIn("17 steps failed", result.stdout)
 
     def test_skipping_everything_is_no_success(self):
         self.program("build/bin/cuda_attention_test", SKIPPED)
