@@ -239,6 +239,30 @@ TEST_F(GpuCausal, AFailedLaunchTellsShapeAndDevice) {
   check(usual_case(1));
 }
 
+// Nor does a number that changes later change a bit of what came before, in whichever tile: what
+// values are taken about is known to all tokens of the tile.
+TEST_F(GpuCausal, TheFutureChangesNoBitOfThePast) {
+  for (const int64_t dim : {64, 96}) {
+    for (const int64_t past : {1, 40, 100}) {
+      CausalCase c = usual_case(200);
+      c.tokens.dim = c.tokens.value_dim = dim;
+      CausalProblem<BFloat16> problem(c);
+      use_next_device();
+      AttentionResults before = run_on_gpu(problem).tokens;
+      for (int64_t i = past * dim; i < 200 * dim; ++i) {
+        BFloat16& x = problem.tokens.v.view().head(0, 0).at(i / dim, i % dim);
+        x = rounded<BFloat16>(1000 - to_float(x));
+      }
+      AttentionResults after = run_on_gpu(problem).tokens;
+      for (auto* part : {&before.out, &before.q, &after.out, &after.q}) {
+        part->resize(static_cast<size_t>(past * dim));
+      }
+      EXPECT_EQ(before.out, after.out) << past << " tokens, heads of " << dim;
+      EXPECT_EQ(before.q, after.q) << past << " tokens, heads of " << dim;
+    }
+  }
+}
+
 // Minus infinity is no such number: its feature is zero.
 TEST_F(GpuCausal, AQueryOfMinusInfinityIsANumber) {
   for (const int64_t tokens : {60, 200}) {

@@ -24,14 +24,16 @@ struct GradientState {
         next_values(memory.vector(5)) {}
 
   // From what a scan left, or zeros where `from` is null.
-  __device__ __forceinline__ void start(const StateLayout& layout, const float* from,
-                                        const float* about) const {
+  template <typename T>
+  __device__ __forceinline__ void start(const Call<T>& call, const Task& task,
+                                        const float* from) const {
+    const StateLayout& layout = call.layout;
     for (int i = threadIdx.x; i < kDim; i += blockDim.x) {
       const bool is_key = from && i < layout.dim, is_value = from && i < layout.value_dim;
       keys[i] = is_key ? from[layout.keys() + i] : 0.0f;
       next_rotated_keys[i] = rotated_keys[i] = is_key ? from[layout.rotated_keys() + i] : 0.0f;
       next_values[i] = values[i] = is_value ? from[layout.values() + i] : 0.0f;
-      centre[i] = i < layout.value_dim ? about[layout.values() + i] : 0.0f;
+      centre[i] = part_centre(call, task, i);
     }
     __syncthreads();
   }
@@ -228,7 +230,7 @@ __global__ void __launch_bounds__(SweepShape<kDim>::kThreads, kSweepBlocks<kDim>
   const QueryTiles<kDim> tiles(memory);
   const GradientState<kDim> state(memory);
   const float* after = suffix_of(call, task);
-  state.start(call.layout, after, prefix_of(call, task));
+  state.start(call, task, after);
   RunningMatrix<T, kDim, kRuns ? kDim / 64 : 1> matrix;
   if constexpr (kRuns) {
     matrix.load(after, call.layout);
@@ -300,7 +302,7 @@ __global__ void __launch_bounds__(SweepShape<kDim>::kThreads, kSweepBlocks<kDim>
   if (task.first == task.end) return;
   const QueryTiles<kDim> tiles(memory);
   const GradientState<kDim> state(memory);
-  state.start(call.layout, nullptr, prefix_of(call, task));
+  state.start(call, task, nullptr);
   const CausalQueryStage<T, kDim, Kind> stage(call, task, tiles, memory);
   stage.ask_for(task.first);
   float* to = call.parts + task.slot * call.layout.size();

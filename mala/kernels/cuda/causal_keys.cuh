@@ -62,18 +62,19 @@ __device__ __forceinline__ SweepMatrix<kDim> sweep_matrix(const SweepMemory<T, k
 }
 
 // Vectors of kDim floats in shared memory, padded with zeros: sums over the keys before a tile. The
-// values are taken about a centre, the mean of those before the part: what they have in common does
-// not enter the products.
+// values are taken about a centre, that of the part: what they have in common does not enter the
+// products. In the first tile of all the centre is zero, and that of the part comes after it.
 template <int kDim>
 struct KeyState {
-  float *keys, *rotated_keys, *values, *centre;
+  float *keys, *rotated_keys, *values, *centre, *part_centre;
 
   template <typename T>
   __device__ __forceinline__ explicit KeyState(const SweepMemory<T, kDim>& memory)
       : keys(memory.vector(0)),
         rotated_keys(memory.vector(1)),
         values(memory.vector(2)),
-        centre(memory.vector(3)) {}
+        centre(memory.vector(3)),
+        part_centre(memory.vector(4)) {}
 };
 
 // Of each query head's part: what the scan left for its head of keys.
@@ -99,6 +100,32 @@ __device__ __forceinline__ SweepWeights* weights_of(const Call<T>& call, const S
   return call.token_weights + before * call.heads + head * sequence.q_count;
 }
 
+// Whether there is nothing before a token of the task's sequence.
+__device__ __forceinline__ bool comes_first(const Task& task, int64_t token) {
+  return task.sequence.earlier + token == 0;
+}
+
+__device__ __forceinline__ bool is_number(float x) { return fabsf(x) <= 3.4e38f; }
+
+// The mean of the values before a part. The first part of all has none before it, and takes that of
+// its first tile: all tokens but those of the tile itself know it.
+template <typename T>
+__device__ __forceinline__ float part_centre(const Call<T>& call, const Task& task, int column) {
+  if (column >= call.layout.value_dim) return 0.0f;
+  if (!comes_first(task, task.first)) {
+    return prefix_of(call, task)[call.layout.values() + column];
+  }
+  const Sequence& sequence = task.sequence;
+  const Rows<const T> v =
+      rows_of(call.inputs.v, sequence.batch, task.kv_head, sequence.k_first, false);
+  const int count = static_cast<int>(min(sequence.k_count, int64_t{kTileTokens}));
+  float sum = 0.0f;
+#pragma unroll 8
+  for (int token = 0; token < count; ++token) sum += widen(*v.at(token, column));
+  const float mean = sum / static_cast<float>(count);
+  return is_number(mean) ? mean : 0.0f;
+}
+
 template <typename T, int kDim>
 __device__ __forceinline__ void start_state(const Call<T>& call, const Task& task,
                                             const KeyState<kDim>& to) {
@@ -107,7 +134,8 @@ __device__ __forceinline__ void start_state(const Call<T>& call, const Task& tas
   for (int i = threadIdx.x; i < kDim; i += blockDim.x) {
     to.keys[i] = i < layout.dim ? from[layout.keys() + i] : 0.0f;
     to.rotated_keys[i] = i < layout.dim ? from[layout.rotated_keys() + i] : 0.0f;
-    to.centre[i] = i < layout.value_dim ? from[layout.values() + i] : 0.0f;
+    to.part_centre[i] = part_centre(call, task, i);
+    to.centre[i] = comes_first(task, task.first) ? 0.0f : to.part_centre[i];
     to.values[i] = 0.0f;  // about their own mean
   }
   __syncthreads();
@@ -225,7 +253,6 @@ struct CausalKeys {
     tiles.values.set_eight(row, column, value);
     return broken;
   }
-  static __device__ __forceinline__ bool is_number(float x) { return fabsf(x) <= 3.4e38f; }
 
   __device__ __forceinline__ Eight without_broken(Eight value, int row, int column) const {
 #pragma unroll
@@ -273,10 +300,11 @@ struct CausalKeySums {
     if constexpr (kRuns) {
       matrix.add(tiles.rotated, tiles.values);
       __syncthreads();
-      matrix.store(memory.matrix());
     }
     sum_columns(tiles.rotated, nullptr, state.rotated_keys);
     sum_columns(tiles.values, nullptr, state.values);
+    if (comes_first(task, first)) move_centre();
+    if constexpr (kRuns) matrix.store(memory.matrix());
     __syncthreads();
     if (!broken) return;
     for (int i = threadIdx.x; i < kDim; i += blockDim.x) {
@@ -284,6 +312,18 @@ struct CausalKeySums {
     }
     tiles.mend();
     __syncthreads();
+  }
+
+ private:
+  // After the first tile of all, whose values were taken as they are.
+  __device__ __forceinline__ void move_centre() {
+    const auto counted = static_cast<float>(min(keys.end, int64_t{kTileTokens}));
+    __syncthreads();
+    if constexpr (kRuns) matrix.add_outer(state.rotated_keys, -1.0f, state.part_centre);
+    for (int i = threadIdx.x; i < kDim; i += blockDim.x) {
+      state.centre[i] = state.part_centre[i];
+      state.values[i] = fmaf(-counted, state.centre[i], state.values[i]);
+    }
   }
 };
 

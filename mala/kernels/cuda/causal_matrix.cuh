@@ -63,6 +63,16 @@ struct RunningMatrix {
       __syncthreads();
     }
   }
+  // += factor * left (x) right.
+  __device__ __forceinline__ void add_outer(const float* left, float factor, const float* right) {
+    const SweepLane lane;
+    for_each([&](int m, int j, int half) {
+      const float by = factor * left[row(lane, m, half)];
+      const float* with = right + lane.column(j / 4) + j % 4 * 2;
+      c[m][j][2 * half] = fmaf(by, with[0], c[m][j][2 * half]);
+      c[m][j][2 * half + 1] = fmaf(by, with[1], c[m][j][2 * half + 1]);
+    });
+  }
   // += the sum of left (x) right over the tokens of a tile, each by its weight where there are
   // weights. Tensor cores cut sums off: finer types add a tile's by themselves.
   __device__ __forceinline__ void add(const FloatTile<kDim>& left, const FloatTile<kDim>& right,

@@ -42,7 +42,7 @@ struct CausalQueryRows {
     Spot spot;
   };
 
-  // s and r of a query as the keys see it; g . U and g . centre; R phi(q) . S g.
+  // s and r of a query as the keys see it; g . U and g . the part's centre; R phi(q) . S g.
   struct Dots {
     Magnitude magnitude;
     float by_values = 0.0f, by_centre = 0.0f, by_product = 0.0f;
@@ -125,14 +125,17 @@ struct CausalQueryRows {
       for (int half = 0; half < 2; ++half) {
         const Row& row = rows[half];
         g[half] = gradient.read(row.row, row.token, row.exists, column);
-        Dots& sums = dots[half];
-        sums.by_values = dot(g[half], eight_of(state.values, column), sums.by_values);
-        sums.by_centre = dot(g[half], eight_of(state.centre, column), sums.by_centre);
         if (d_local.data && row.exists && lane.column_warp == 0) {
           write_eight(row_of(d_local, row.token, true), column, g[half]);
         }
+        // The product with a gate is rounded before all sums alike, or what values have in common
+        // would not cancel.
+        g[half] = as_operands<T>(g[half]);
+        Dots& sums = dots[half];
+        sums.by_values = dot(g[half], eight_of(state.values, column), sums.by_values);
+        sums.by_centre = dot(g[half], eight_of(state.part_centre, column), sums.by_centre);
       }
-      const LeftBlock<T> left(g[0], g[1], false);
+      const LeftBlock<T> left(g[0], g[1], true);
       scores.add(left, keys.values, block, 0, end);
       features.add_transposed(left, matrix, block);
     }
@@ -185,16 +188,20 @@ struct CausalQueryRows {
     });
     const CausalWeights w = causal_weights(call, task, row.token, row_sum(dots.magnitude.s),
                                            row_sum(dots.magnitude.r + in_tile));
+    // In the first tile of all, values are taken as they are; not so in the second sweep.
+    const bool about_zero = comes_first(task, row.token - row.row);
+    const float by_centre = row_sum(dots.by_centre);
     const CausalSlopes slopes =
         causal_slopes(call, w, row_sum(dots.by_product + products_in_tile),
-                      row_sum(dots.by_values + values_in_tile), row_sum(dots.by_centre));
+                      row_sum(dots.by_values + values_in_tile), about_zero ? 0.0f : by_centre);
     product = w.product;
     rotated = slopes.rotated;
     plain = slopes.plain;
     weigh_scores(by_gradient, row.row, half, end, product, rotated);
     const SweepLane lane;
     if (row.exists && lane.t == 0 && lane.column_warp == 0) {
-      weights[row.token] = {product, plain, rotated, w.mean};
+      weights[row.token] = {product, plain,
+                            about_zero ? fmaf(product, by_centre, rotated) : rotated, w.mean};
     }
   }
 

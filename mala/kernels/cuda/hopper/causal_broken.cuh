@@ -6,8 +6,6 @@
 
 namespace mala::gpu::hopper {
 
-__device__ __forceinline__ bool is_number(float x) { return fabsf(x) <= 3.4e38f; }
-
 // Whether something in a part may be no number, so that its tiles have to be looked at: as far as
 // its sums tell, or in any case where nobody has summed. By the whole team.
 __device__ __forceinline__ bool needs_care(const Call<BFloat16>& call, bool has_sums, int64_t slot,

@@ -97,7 +97,7 @@ struct CausalSweep {
       seen += counted;
       keys_left -= kRowTokens;
       queries_left -= kRowTokens;
-      state.go_on(tile + 1, counted);
+      state.go_on(tile + 1, counted, seen);
     }
   }
 

@@ -66,9 +66,15 @@ struct SweepState {
     commit_products();
   }
 
-  // After a tile with so many keys: the sums before tile `next`.
-  __device__ __forceinline__ void go_on(int next, int keys) {
+  // After a tile with so many keys, `seen` with all before it: the sums before tile `next`. The
+  // first keys of all have no mean before them; those after their tile do.
+  __device__ __forceinline__ void go_on(int next, int keys, int seen) {
     count += keys;
+    if (next == 1 && seen == count) {
+      const float inverse = __frcp_rn(static_cast<float>(count));
+#pragma unroll
+      for (int half = 0; half < 2; ++half) centre[half] = inverse * values.c[2 * half];
+    }
     turn_columns<true>(matrix, turns, lane);
     show(next);
   }

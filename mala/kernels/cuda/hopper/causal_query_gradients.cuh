@@ -92,7 +92,7 @@ struct CausalQueryGradients {
       keys_left -= kRowTokens;
       queries_left -= kRowTokens;
       team.sync();  // nobody reads panels of this tile any more
-      state.go_on(tile + 1, counted);
+      state.go_on(tile + 1, counted, seen);
     }
   }
 
