@@ -1,0 +1,216 @@
+// What is promised of the GPU's kernels for bfloat16, to the letter: they are at most twice as far
+// from the definition as the formula done in float32 and rounded once.
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "mala/kernels/cuda/check.h"
+#include "tests/kernels/cuda_attention_run.h"
+#include "tests/kernels/cuda_causal_run.h"
+
+namespace mala::test {
+namespace {
+
+// The promise. There is no allowance beside it: where float32 makes no error at all, as in the
+// gradient of `local`, neither may the GPU.
+constexpr double kMostTimes = 2;
+
+// Numbers that are hard on sums: values whose mean is so many times their spread, and queries and
+// keys that are all far below zero, so that features are tiny.
+struct Data {
+  double value_mean = 0, shift = 0;
+};
+constexpr Data kUsual{}, kFarValues{.value_mean = 100};
+constexpr Data kOthers[] = {kUsual, {.value_mean = 10}, {.shift = -8}, {.shift = -15}};
+constexpr double kSpread = 0.577;  // of values, which lie in an interval of two
+
+// Of bfloat16 still.
+void move(Tensor<BFloat16>& x, double by) {
+  std::vector<double> values = x.values();
+  for (double& value : values) value += by;
+  x.set_values(values);
+}
+
+void make(const Data& data, AttentionProblem<BFloat16>& problem) {
+  move(problem.q, data.shift);
+  move(problem.k, data.shift);
+  move(problem.v, data.value_mean * kSpread);
+}
+
+void copy(const AttentionProblem<BFloat16>& from, AttentionProblem<float>& to) {
+  to.q.set_values(from.q.values());
+  to.k.set_values(from.k.values());
+  to.v.set_values(from.v.values());
+  to.local.set_values(from.local.values());
+  to.gate.set_values(from.gate.values());
+  to.out_gradient.set_values(from.out_gradient.values());
+}
+
+double rms_error(const std::vector<double>& actual, const std::vector<double>& expected) {
+  double sum = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double error = actual[i] - expected[i];
+    sum += error * error;
+  }
+  return std::sqrt(sum / static_cast<double>(expected.size()));
+}
+
+// Of one case: what the GPU has, what the CPU's kernels have in float32, and the definition.
+struct Compared {
+  AttentionResults actual, single, expected;
+
+  // Fails the running test where a part of the GPU's results is further off than so many times.
+  void expect(double most) const {
+    expect_part("out", &AttentionResults::out, most);
+    expect_part("the gradient of q", &AttentionResults::q, most);
+    expect_part("the gradient of k", &AttentionResults::k, most);
+    expect_part("the gradient of v", &AttentionResults::v, most);
+    expect_part("the gradient of local", &AttentionResults::local, most);
+    expect_part("the gradient of gate", &AttentionResults::gate, most);
+  }
+
+ private:
+  void expect_part(const char* what, std::vector<double> AttentionResults::*part,
+                   double most) const {
+    if ((expected.*part).empty()) return;
+    ASSERT_EQ((actual.*part).size(), (expected.*part).size()) << what;
+    std::vector<double> rounded_once = single.*part;
+    for (double& x : rounded_once) x = to_float(rounded<BFloat16>(x));
+    const double error = rms_error(actual.*part, expected.*part);
+    const double of_float32 = rms_error(rounded_once, expected.*part);
+    EXPECT_LE(error, most * of_float32)
+        << what << " is " << error / of_float32 << " times as far off as float32 rounded once";
+  }
+};
+
+// Cases go round all devices. Where they are emulated, these differ in how many parts a head falls
+// into, and in how many tiles a part has.
+class GpuAccuracy : public GpuTest {
+ protected:
+  void TearDown() override { cudaSetDevice(0); }
+
+  // Where the next call goes.
+  void use_device(int index) { next_ = index; }
+
+  void check(const AttentionCase& c, const Data& data) {
+    use_next_device();
+    AttentionProblem<BFloat16> problem(c);
+    make(data, problem);
+    AttentionProblem<float> single(c);
+    copy(problem, single);
+    SCOPED_TRACE(str("values' mean ", data.value_mean, ", shift ", data.shift, ": ", describe(c)));
+    Compared{run_on_gpu(problem), run_kernels(single), run_reference(problem)}.expect(kMostTimes);
+  }
+  void check(const CausalCase& c, const Data& data) {
+    use_next_device();
+    CausalProblem<BFloat16> problem(c);
+    make(data, problem.tokens);
+    CausalProblem<float> single(c);
+    copy(problem.tokens, single.tokens);
+    SCOPED_TRACE(str("values' mean ", data.value_mean, ", shift ", data.shift, ": ", describe(c)));
+    compare(problem, single).expect(kMostTimes);
+  }
+  static Compared compare(const CausalProblem<BFloat16>& problem,
+                          const CausalProblem<float>& single) {
+    return {run_on_gpu(problem).tokens, run_kernels(single).tokens, run_reference(problem).tokens};
+  }
+
+ private:
+  void use_next_device() {
+    const int count = static_cast<int>(gpu::devices().size());
+    MALA_CUDA_CHECK(cudaSetDevice(next_++ % count));
+  }
+  int next_ = 0;
+};
+
+// Of 24 numbers, heads go to the kernels for all; the others to warpgroups where these know them.
+constexpr int64_t kDims[] = {24, 64, 96, 128};
+constexpr int64_t kWidth = 14;  // of an image
+
+// Calls check(call) for every norm, kind of turns and size of head, with the usual eps: features
+// are positive and many pairs hardly turn over so few tokens, so that r is never below 0.3 s, far
+// from the pole of the printed norm.
+template <class Check>
+void for_each_call(int64_t tokens, Check check) {
+  for (const int64_t dim : kDims) {
+    for (const Rope& rope : {Rope::none(), Rope::line(), Rope::grid(kWidth)}) {
+      for (const Norm norm : kNorms) {
+        // No fewer numbers, so that those that happen to be round count little.
+        const int64_t heads = dim < 64 ? 3 : 1;
+        AttentionCase c{.heads = heads, .queries = tokens, .keys = tokens, .dim = dim};
+        c.value_dim = dim;
+        c.options = options_of(Rule::kMala, norm);
+        c.options.q_rope = c.options.k_rope = rope;
+        check(c);
+      }
+    }
+  }
+}
+
+CausalCase causal(const AttentionCase& tokens) {
+  CausalCase c;
+  c.tokens = tokens;
+  c.after = c.before_gradient = false;
+  return c;
+}
+
+// Of each call, far values with one tail and other numbers with the next.
+TEST_F(GpuAccuracy, Bidirectional) {
+  int next = 0;
+  for_each_call(150, [&](AttentionCase c) {
+    c.set_tail(next % 4);
+    check(c, kFarValues);
+    c.set_tail((next + 1) % 4);
+    check(c, kOthers[next++ / 2 % 4]);
+  });
+}
+
+TEST_F(GpuAccuracy, Causal) {
+  int next = 0;
+  for_each_call(150, [&](AttentionCase c) {
+    c.set_tail(next % 4);
+    check(causal(c), kFarValues);
+    c.set_tail((next + 1) % 4);
+    check(causal(c), kOthers[next++ / 2 % 4]);
+  });
+}
+
+// A text that is one part, of many tiles, on a device that is small enough.
+TEST_F(GpuAccuracy, LongFirstPart) {
+  for (const Norm norm : {Norm::kPublished, Norm::kBalanced}) {
+    CausalCase c = CausalCase::of(900, 64, 64);
+    c.after = c.before_gradient = false;
+    c.tokens.options = options_of(Rule::kMala, norm);
+    use_device(1);
+    check(c, kFarValues);
+  }
+}
+
+// The one exception, known so far. After a state, the published norm without turns has s and r from
+// sums that may differ, so that what values have in common cancels only after it was rounded for
+// tensor cores, in the kernels for all: ten times were seen.
+constexpr double kMostTimesAfterAState = 16;
+
+TEST_F(GpuAccuracy, PublishedWithoutTurnsAfterAState) {
+  for (const int64_t dim : {24, 64, 96}) {
+    CausalCase c = CausalCase::of(150, dim, dim);
+    c.before_gradient = false;
+    c.tokens.options = options_of(Rule::kMala, Norm::kPublished);
+    CausalProblem<BFloat16> earlier(c);
+    make(kFarValues, earlier.tokens);
+    c.tokens.seed = 2;
+    c.before = {c.tokens.keys};
+    c.after = false;
+    CausalProblem<BFloat16> problem(c);
+    make(kFarValues, problem.tokens);
+    CausalProblem<float> single(c);
+    copy(problem.tokens, single.tokens);
+    problem.sums = single.sums = run_reference(earlier, Pass::kForward).after;
+    SCOPED_TRACE(describe(c));
+    compare(problem, single).expect(dim == 64 ? kMostTimes : kMostTimesAfterAState);
+  }
+}
+
+}  // namespace
+}  // namespace mala::test
