@@ -16,6 +16,15 @@ namespace {
 // gradient of `local`, neither may the GPU.
 constexpr double kMostTimes = 2;
 
+// What is known to break it, in gradients of q, k and v. A gradient times a gate is rounded to
+// bfloat16 before it is used: as large an error as that of rounding at the end, which makes 1.4
+// times together, or more where the sum of all of them happens to be small: 2.15 were seen.
+constexpr double kMostTimesWithGate = 3;
+// After a state, the published norm without turns has s and r from sums that may differ, so that
+// what values have in common cancels only after it was rounded for tensor cores, in the kernels for
+// all: ten times were seen.
+constexpr double kMostTimesAfterAState = 16;
+
 // Numbers that are hard on sums: values whose mean is so many times their spread, and queries and
 // keys that are all far below zero, so that features are tiny.
 struct Data {
@@ -60,14 +69,15 @@ double rms_error(const std::vector<double>& actual, const std::vector<double>& e
 struct Compared {
   AttentionResults actual, single, expected;
 
-  // Fails the running test where a part of the GPU's results is further off than so many times.
+  // Fails the running test where the GPU breaks the promise; gradients of q, k and v may be `most`
+  // times as far off.
   void expect(double most) const {
-    expect_part("out", &AttentionResults::out, most);
+    expect_part("out", &AttentionResults::out, kMostTimes);
     expect_part("the gradient of q", &AttentionResults::q, most);
     expect_part("the gradient of k", &AttentionResults::k, most);
     expect_part("the gradient of v", &AttentionResults::v, most);
-    expect_part("the gradient of local", &AttentionResults::local, most);
-    expect_part("the gradient of gate", &AttentionResults::gate, most);
+    expect_part("the gradient of local", &AttentionResults::local, kMostTimes);
+    expect_part("the gradient of gate", &AttentionResults::gate, kMostTimes);
   }
 
  private:
@@ -100,7 +110,8 @@ class GpuAccuracy : public GpuTest {
     AttentionProblem<float> single(c);
     copy(problem, single);
     SCOPED_TRACE(str("values' mean ", data.value_mean, ", shift ", data.shift, ": ", describe(c)));
-    Compared{run_on_gpu(problem), run_kernels(single), run_reference(problem)}.expect(kMostTimes);
+    Compared{run_on_gpu(problem), run_kernels(single), run_reference(problem)}.expect(
+        most_times(c));
   }
   void check(const CausalCase& c, const Data& data) {
     use_next_device();
@@ -109,7 +120,7 @@ class GpuAccuracy : public GpuTest {
     CausalProblem<float> single(c);
     copy(problem.tokens, single.tokens);
     SCOPED_TRACE(str("values' mean ", data.value_mean, ", shift ", data.shift, ": ", describe(c)));
-    compare(problem, single).expect(kMostTimes);
+    compare(problem, single).expect(most_times(c.tokens));
   }
   static Compared compare(const CausalProblem<BFloat16>& problem,
                           const CausalProblem<float>& single) {
@@ -117,6 +128,9 @@ class GpuAccuracy : public GpuTest {
   }
 
  private:
+  static double most_times(const AttentionCase& c) {
+    return c.gate ? kMostTimesWithGate : kMostTimes;
+  }
   void use_next_device() {
     const int count = static_cast<int>(gpu::devices().size());
     MALA_CUDA_CHECK(cudaSetDevice(next_++ % count));
@@ -186,11 +200,6 @@ TEST_F(GpuAccuracy, LongFirstPart) {
     check(c, kFarValues);
   }
 }
-
-// The one exception, known so far. After a state, the published norm without turns has s and r from
-// sums that may differ, so that what values have in common cancels only after it was rounded for
-// tensor cores, in the kernels for all: ten times were seen.
-constexpr double kMostTimesAfterAState = 16;
 
 TEST_F(GpuAccuracy, PublishedWithoutTurnsAfterAState) {
   for (const int64_t dim : {24, 64, 96}) {
