@@ -100,23 +100,29 @@ __global__ void clear_uncounted_kernel(const __grid_constant__ Call<T> call) {
   }
 }
 
-// One dimension: a thread for each unit of eight numbers of all heads and tokens, in steps.
+constexpr int kTailThreads = 192;  // whom the eights of heads of 64, 96 and 128 divide
+
+// Grid (heads of all sequences, some blocks): a thread has the same eight columns of some tokens.
 template <typename T>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(kTailThreads)
     tail_gradients_kernel(const __grid_constant__ Call<T> call,
                           const __grid_constant__ HeadsView<T> to) {
   wait_for_previous();
   let_next_begin();
+  const unsigned heads = static_cast<unsigned>(to.heads), units = static_cast<unsigned>(to.dim / 8);
+  const int64_t batch = blockIdx.x / heads, head = blockIdx.x % heads;
+  const unsigned rows = kTailThreads / units, row = threadIdx.x / units;
+  const int64_t column = threadIdx.x % units * 8;
   const bool has_gate = call.inputs.gate.data;
-  const int64_t units = to.dim / 8, all = to.batch * to.heads * to.tokens * units;
-  const int64_t step = int64_t{gridDim.x} * blockDim.x;
-  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < all; i += step) {
-    const int64_t column = i % units * 8, row = i / units, token = row % to.tokens;
-    const int64_t head = row / to.tokens % to.heads, batch = row / to.tokens / to.heads;
-    auto unit = [&](const auto& view) { return &view.head(batch, head).at(token, column); };
-    Eight g = load_eight(unit(call.out_gradient));
-    if (has_gate) g = times(g, load_eight(unit(call.inputs.gate)));
-    store_eight(unit(to), g);
+  const MatrixView<const T> dout = call.out_gradient.head(batch, head);
+  const MatrixView<const T> gate = call.inputs.gate.head(batch, head);
+  const MatrixView<T> gradient = to.head(batch, head);
+  const int64_t step = int64_t{gridDim.y} * rows;
+#pragma unroll 4
+  for (int64_t token = blockIdx.y * rows + row; row < rows && token < to.tokens; token += step) {
+    Eight g = load_eight(&dout.at(token, column));
+    if (has_gate) g = times(g, load_eight(&gate.at(token, column)));
+    store_eight(&gradient.at(token, column), g);
   }
 }
 
@@ -216,8 +222,13 @@ void launch_clear_uncounted(Launcher& on, const Call<T>& call) {
 
 template <typename T>
 void launch_tail_gradients(Launcher& on, const Call<T>& call, const HeadsView<T>& to) {
-  const auto blocks = static_cast<unsigned>(8 * on.device().multiprocessors);
-  launch<tail_gradients_kernel<T>>(on, {dim3(blocks), 256, 0}, call, to);
+  constexpr int64_t kBlocksAtOnce = 8;  // on a multiprocessor, so that many loads are on their way
+  const int64_t heads = to.batch * to.heads, rows = kTailThreads / (to.dim / 8);
+  const int64_t most = kBlocksAtOnce * on.device().multiprocessors;
+  const int64_t blocks = std::min(divide_up(most, heads), divide_up(to.tokens, rows));
+  launch<tail_gradients_kernel<T>>(
+      on, {dim3(static_cast<unsigned>(heads), static_cast<unsigned>(blocks)), kTailThreads, 0},
+      call, to);
 }
 
 #define MALA_INSTANTIATE(T)                                                   \
