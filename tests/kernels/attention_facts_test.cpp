@@ -9,6 +9,7 @@
 #include "tests/support/attention_problem.h"
 #include "tests/support/compare.h"
 #include "tests/support/every_implementation.h"
+#include "tests/support/facts.h"
 
 namespace mala::test {
 namespace {
@@ -36,32 +37,6 @@ AttentionCase usual_case(Rule rule, Norm norm, Rope::Kind kind) {
   c.options.q_rope = some_rope(kind, 0);
   c.options.k_rope = some_rope(kind, 0);
   return c;
-}
-
-// s of every query of every head, from its definition, for the feature elu1.
-template <typename T>
-std::vector<double> magnitudes(const AttentionProblem<T>& p) {
-  auto phi = [](double x) { return x > 0 ? x + 1 : std::exp(x); };
-  std::vector<double> all;
-  for (int64_t h = 0; h < p.about.heads; ++h) {
-    for (int64_t i = 0; i < p.about.queries; ++i) {
-      double sum = 0;
-      for (int64_t j = 0; j < p.about.keys; ++j)
-        for (int64_t d = 0; d < p.about.dim; ++d)
-          sum += phi(p.q.view().head(0, h).at(i, d)) * phi(p.k.view().head(0, h).at(j, d));
-      all.push_back(p.about.scale() * sum / static_cast<double>(p.about.keys));
-    }
-  }
-  return all;
-}
-
-// With v the unit vectors, out is the matrix of weights (N, M): E = M.
-template <typename T>
-void set_unit_values(AttentionProblem<T>& problem) {
-  const int64_t keys = problem.about.keys;
-  std::vector<double> unit(keys * keys);
-  for (int64_t j = 0; j < keys; ++j) unit[j * keys + j] = 1;
-  problem.v.set_values(unit);
 }
 
 // Rows that sum to one leave constant values as they are.
@@ -205,14 +180,6 @@ TEST_P(AttentionFacts, ALongerQuerySharpensMala) {
 TEST_P(AttentionFacts, ALongerQueryLeavesLinearAsItIs) {
   const auto weights = weights_at_two_lengths(Rule::kLinear, 3, [&](auto& p) { return run(p); });
   EXPECT_LT(max_error(weights[1], weights[0]), kRounding<double>);
-}
-
-// The rows of (M, width) in reverse order.
-std::vector<double> reversed_rows(const std::vector<double>& x, int64_t width) {
-  std::vector<double> y(x.size());
-  const int64_t rows = static_cast<int64_t>(x.size()) / width;
-  for (int64_t i = 0; i < rows; ++i) std::copy_n(&x[i * width], width, &y[(rows - 1 - i) * width]);
-  return y;
 }
 
 TEST_P(AttentionFacts, PermutingKeysAndValuesChangesNothing) {

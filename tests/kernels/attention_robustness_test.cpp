@@ -11,6 +11,7 @@
 #include "tests/support/attention_problem.h"
 #include "tests/support/compare.h"
 #include "tests/support/every_isa.h"
+#include "tests/support/facts.h"
 #include "tests/support/sanitizers.h"
 
 namespace mala::test {
@@ -75,17 +76,6 @@ AttentionCase batch_case() {
   return c;
 }
 
-// The part of a dense (B, H, ...) result that belongs to one head.
-std::vector<double> head_of(const std::vector<double>& x, const AttentionCase& c, int64_t index) {
-  const int64_t size = static_cast<int64_t>(x.size()) / (c.batch * c.heads);
-  return {x.begin() + index * size, x.begin() + (index + 1) * size};
-}
-
-AttentionResults head_of(const AttentionResults& x, const AttentionCase& c, int64_t index) {
-  return {head_of(x.out, c, index), head_of(x.q, c, index),     head_of(x.k, c, index),
-          head_of(x.v, c, index),   head_of(x.local, c, index), head_of(x.gate, c, index)};
-}
-
 TEST_P(AttentionRobustness, AHeadAloneIsThatHeadInABatch) {
   for (const Norm norm : {Norm::kPublished, Norm::kBalanced}) {
     AttentionCase c = batch_case();
@@ -137,19 +127,6 @@ TEST_P(AttentionRobustness, EarlierCallsLeaveNothingBehind) {
   other.k.fill(kNan);
   run_kernels(other);
   EXPECT_TRUE(same_bits(run_kernels(problem), first));
-}
-
-// Which rows of a dense (1, 1, rows, dim) result differ from the clean one in any bit.
-std::vector<int64_t> changed_rows(const std::vector<double>& x, const std::vector<double>& clean,
-                                  int64_t rows) {
-  std::vector<int64_t> changed;
-  const int64_t dim = static_cast<int64_t>(x.size()) / rows;
-  for (int64_t i = 0; i < rows; ++i) {
-    const std::vector<double> row(&x[i * dim], &x[i * dim] + dim);
-    const std::vector<double> clean_row(&clean[i * dim], &clean[i * dim] + dim);
-    if (!same_bits(row, clean_row)) changed.push_back(i);
-  }
-  return changed;
 }
 
 // One bad number in row kRow of a tensor with a row for each query.

@@ -9,6 +9,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/draw_causal_case.h"
 #include "tests/support/every_implementation.h"
+#include "tests/support/facts.h"
 #include "tests/support/sequences.h"
 
 namespace mala::test {
@@ -97,29 +98,6 @@ TEST_P(CausalFacts, TwoChunksCutAnywhereAreTheWhole) {
   }
 }
 
-// Row t of the causal out, over all heads.
-std::vector<double> row_of(const std::vector<double>& out, const AttentionCase& c, int64_t t) {
-  std::vector<double> row;
-  for (int64_t h = 0; h < c.batch * c.heads; ++h)
-    for (int64_t e = 0; e < c.value_dim; ++e)
-      row.push_back(out[(h * c.queries + t) * c.value_dim + e]);
-  return row;
-}
-
-// The first tokens of a problem of one entry.
-template <typename T>
-void take_prefix(const AttentionProblem<T>& all, AttentionProblem<T>& prefix) {
-  auto take = [&](const Tensor<T>& from, Tensor<T>& to) {
-    for (int64_t h = 0; h < to.shape().heads; ++h)
-      for (int64_t i = 0; i < to.shape().tokens; ++i)
-        for (int64_t d = 0; d < to.shape().dim; ++d)
-          to.view().head(0, h).at(i, d) = from.view().head(0, h).at(i, d);
-  };
-  take(all.q, prefix.q);
-  take(all.k, prefix.k);
-  take(all.v, prefix.v);
-}
-
 TEST_P(CausalFacts, OutIsTheBidirectionalOutOnEveryPrefix) {
   in_each_type([&](auto type) {
     using T = decltype(type);
@@ -135,7 +113,7 @@ TEST_P(CausalFacts, OutIsTheBidirectionalOutOnEveryPrefix) {
             AttentionCase prefix = problem.about.tokens;
             prefix.queries = prefix.keys = t;
             AttentionProblem<T> bidirectional(prefix);
-            take_prefix(problem.tokens, bidirectional);
+            take_tokens(problem.tokens, 0, bidirectional);
             const std::vector<double> expected = out_of(bidirectional);
             ASSERT_LE(max_error(row_of(out, problem.about.tokens, t - 1),
                                 row_of(expected, prefix, t - 1)),

@@ -86,8 +86,8 @@ CausalResults sequence_results(const CausalResults& all, const CausalCase& c, in
   return one;
 }
 
-void take_sequence(const AttentionProblem<double>& all, int64_t sequence,
-                   AttentionProblem<double>& alone) {
+template <typename T>
+void take_sequence(const AttentionProblem<T>& all, int64_t sequence, AttentionProblem<T>& alone) {
   const AttentionResults numbers =
       sequence_results({all.out_gradient.values(), all.q.values(), all.k.values(), all.v.values(),
                         all.local.values(), all.gate.values()},
@@ -100,11 +100,31 @@ void take_sequence(const AttentionProblem<double>& all, int64_t sequence,
   alone.gate.set_values(numbers.gate);
 }
 
-void take_sequence(const CausalProblem<double>& all, int64_t sequence,
-                   CausalProblem<double>& alone) {
+template <typename T>
+void take_sequence(const CausalProblem<T>& all, int64_t sequence, CausalProblem<T>& alone) {
   take_sequence(all.tokens, sequence, alone.tokens);
   alone.sums = sequence_state(all.sums, all.about, sequence);
   alone.after_gradient = sequence_state(all.after_gradient, all.about, sequence);
+}
+
+template <typename T>
+void take_tokens(const AttentionProblem<T>& all, int64_t first, AttentionProblem<T>& part) {
+  auto take = [&](const Tensor<T>& from, Tensor<T>& to) {
+    if (!to.exists()) return;
+    std::vector<double> taken;
+    for (int64_t b = 0; b < to.shape().batch; ++b) {
+      const std::vector<double> more =
+          cut(from.values(), from.shape(), {b, first, to.shape().tokens});
+      taken.insert(taken.end(), more.begin(), more.end());
+    }
+    to.set_values(taken);
+  };
+  take(all.q, part.q);
+  take(all.k, part.k);
+  take(all.v, part.v);
+  take(all.local, part.local);
+  take(all.gate, part.gate);
+  take(all.out_gradient, part.out_gradient);
 }
 
 std::vector<double> uncounted_gradients(const AttentionResults& all, const AttentionCase& c,
@@ -131,5 +151,15 @@ std::vector<double> state_part(const std::vector<double>& states, const Attentio
   }
   return parts;
 }
+
+#define MALA_INSTANTIATE(T)                                                               \
+  template void take_sequence(const AttentionProblem<T>&, int64_t, AttentionProblem<T>&); \
+  template void take_sequence(const CausalProblem<T>&, int64_t, CausalProblem<T>&);       \
+  template void take_tokens(const AttentionProblem<T>&, int64_t, AttentionProblem<T>&)
+MALA_INSTANTIATE(float);
+MALA_INSTANTIATE(double);
+MALA_INSTANTIATE(BFloat16);
+MALA_INSTANTIATE(Float16);
+#undef MALA_INSTANTIATE
 
 }  // namespace mala::test

@@ -16,10 +16,14 @@ AttentionResults sequence_results(const AttentionResults& all, const AttentionCa
 CausalResults sequence_results(const CausalResults& all, const CausalCase& c, int64_t sequence);
 
 // Gives `alone`, a problem of sequence_case, the numbers of that sequence.
-void take_sequence(const AttentionProblem<double>& all, int64_t sequence,
-                   AttentionProblem<double>& alone);
-void take_sequence(const CausalProblem<double>& all, int64_t sequence,
-                   CausalProblem<double>& alone);
+template <typename T>
+void take_sequence(const AttentionProblem<T>& all, int64_t sequence, AttentionProblem<T>& alone);
+template <typename T>
+void take_sequence(const CausalProblem<T>& all, int64_t sequence, CausalProblem<T>& alone);
+
+// Gives `part`, a problem with fewer tokens in each entry, the numbers of those from `first` on.
+template <typename T>
+void take_tokens(const AttentionProblem<T>& all, int64_t first, AttentionProblem<T>& part);
 
 // The gradients of the keys and values of a batch entry that do not count.
 std::vector<double> uncounted_gradients(const AttentionResults& all, const AttentionCase& c,
