@@ -17,7 +17,7 @@ namespace {
 template <typename T>
 class DeviceCall {
  public:
-  explicit DeviceCall(const AttentionProblem<T>& problem)
+  explicit DeviceCall(const AttentionProblem<T>& problem, int left_behind = kNanBytes)
       : problem_(problem),
         q_rope_(problem.options.q_rope),
         k_rope_(problem.options.k_rope),
@@ -40,7 +40,8 @@ class DeviceCall {
         state_(state_size(problem.about) * sizeof(float)) {
     options_.q_rope = q_rope_.rope;
     options_.k_rope = k_rope_.rope;
-    scratch_ = std::make_unique<DeviceBytes>(gpu::attention_scratch_bytes(inputs(), options_));
+    scratch_ = std::make_unique<DeviceBytes>(gpu::attention_scratch_bytes(inputs(), options_),
+                                             left_behind);
     MALA_CUDA_CHECK(cudaDeviceSynchronize());  // streams of a test do not wait for the default one
   }
 
@@ -95,8 +96,8 @@ class DeviceCall {
 }  // namespace
 
 template <typename T>
-AttentionResults run_on_gpu(const AttentionProblem<T>& problem, Pass pass) {
-  DeviceCall<T> call(problem);
+AttentionResults run_on_gpu(const AttentionProblem<T>& problem, Pass pass, int left_behind) {
+  DeviceCall<T> call(problem, left_behind);
   call.launch(pass, nullptr);
   return call.results(pass);
 }
@@ -157,7 +158,7 @@ void check_on_gpu(const AttentionCase& c) {
 }
 
 #define MALA_INSTANTIATE(T)                                                                      \
-  template AttentionResults run_on_gpu(const AttentionProblem<T>&, Pass);                        \
+  template AttentionResults run_on_gpu(const AttentionProblem<T>&, Pass, int);                   \
   template std::vector<AttentionResults> run_often_on_gpu(const AttentionProblem<T>&, int, How); \
   template void expect_gpu_close<T>(const AttentionResults&, const AttentionResults&,            \
                                     const AttentionCase&);                                       \

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "mala/kernels/cuda/devices.h"
+#include "tests/kernels/cuda_memory.h"
 #include "tests/support/attention_problem.h"
 
 namespace mala::test {
@@ -16,9 +17,22 @@ class GpuTest : public testing::Test {
   }
 };
 
+// What typed tests run in, and what they are called.
+using DeviceTypes = testing::Types<float, BFloat16, Float16>;
+struct TypeNames {
+  template <typename T>
+  static std::string GetName(int) {
+    return std::is_same_v<T, float>      ? "float32"
+           : std::is_same_v<T, BFloat16> ? "bfloat16"
+                                         : "float16";
+  }
+};
+
 // Fails the running test if memory beside an output, the state or the scratch was written.
+// `left_behind` is every byte of the scratch at first.
 template <typename T>
-AttentionResults run_on_gpu(const AttentionProblem<T>& problem, Pass pass = Pass::kForwardBackward);
+AttentionResults run_on_gpu(const AttentionProblem<T>& problem, Pass pass = Pass::kForwardBackward,
+                            int left_behind = kNanBytes);
 
 // Runs `times` calls on `streams` streams at once, or captured once into a graph that is replayed,
 // and returns the results of each.

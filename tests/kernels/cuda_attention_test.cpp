@@ -14,16 +14,6 @@ using Numbers = std::vector<int64_t>;
 
 template <typename T>
 class GpuAttention : public GpuTest {};
-
-struct TypeNames {
-  template <typename T>
-  static std::string GetName(int) {
-    return std::is_same_v<T, float>      ? "float32"
-           : std::is_same_v<T, BFloat16> ? "bfloat16"
-                                         : "float16";
-  }
-};
-using DeviceTypes = testing::Types<float, BFloat16, Float16>;
 TYPED_TEST_SUITE(GpuAttention, DeviceTypes, TypeNames);
 
 TYPED_TEST(GpuAttention, RaggedTokenCounts) {

@@ -13,13 +13,15 @@
 
 namespace mala::test {
 
-// Device memory of an exact number of bytes between guards, full of NaN at first.
+inline constexpr int kNanBytes = 0xff;  // every number made of them is NaN
+
+// Device memory of an exact number of bytes between guards, full of NaN at first or of other bytes.
 class DeviceBytes {
  public:
-  explicit DeviceBytes(size_t size) : size_(size) {
+  explicit DeviceBytes(size_t size, int filling = kNanBytes) : size_(size) {
     MALA_CUDA_CHECK(cudaMalloc(&start_, size + 2 * kGuard));
     MALA_CUDA_CHECK(cudaMemset(start_, kGuardByte, size + 2 * kGuard));
-    MALA_CUDA_CHECK(cudaMemset(data(), kPoison, size));
+    MALA_CUDA_CHECK(cudaMemset(data(), filling, size));
   }
   ~DeviceBytes() { cudaFree(start_); }
   DeviceBytes(const DeviceBytes&) = delete;
@@ -39,7 +41,7 @@ class DeviceBytes {
 
  private:
   static constexpr size_t kGuard = 256;  // also what keeps the alignment
-  static constexpr int kGuardByte = 0xa5, kPoison = 0xff;
+  static constexpr int kGuardByte = 0xa5;
 
   std::byte* start_ = nullptr;
   size_t size_;

@@ -101,16 +101,6 @@ void check_halves(const AttentionCase& c) {
 
 template <typename T>
 class GpuSplit : public GpuTest {};
-
-struct TypeNames {
-  template <typename T>
-  static std::string GetName(int) {
-    return std::is_same_v<T, float>      ? "float32"
-           : std::is_same_v<T, BFloat16> ? "bfloat16"
-                                         : "float16";
-  }
-};
-using DeviceTypes = testing::Types<float, BFloat16, Float16>;
 TYPED_TEST_SUITE(GpuSplit, DeviceTypes, TypeNames);
 
 TYPED_TEST(GpuSplit, HeadSizesAndNorms) {
