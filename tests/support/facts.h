@@ -68,6 +68,12 @@ inline AttentionResults head_of(const AttentionResults& x, const AttentionCase& 
           head_of(x.v, c, index),   head_of(x.local, c, index), head_of(x.gate, c, index)};
 }
 
+inline bool all_finite(const AttentionResults& r) {
+  for (const auto* x : {&r.out, &r.q, &r.k, &r.v, &r.local, &r.gate})
+    if (max_error(*x, *x) != 0) return false;
+  return true;
+}
+
 // Which rows of a dense (1, 1, rows, dim) result differ from the clean one in any bit.
 inline std::vector<int64_t> changed_rows(const std::vector<double>& x,
                                          const std::vector<double>& clean, int64_t rows) {
