@@ -188,6 +188,27 @@ TEST_F(GpuCausal, AValueThatIsNoNumberSpoilsNoGradientOfValues) {
   }
 }
 
+// Nor does it spoil the gradient of a gate before it, with parts of keys that are fewer than those
+// of queries, and whatever the gradient of the gate has to wait for.
+TEST_F(GpuCausal, WhatIsNoNumberStaysBehindInTheGradientOfAGate) {
+  for (const int tail : {2, 3}) {
+    for (const int64_t at : {70, 127}) {
+      CausalCase c = usual_case(200);
+      c.tokens.batch = 2;
+      c.tokens.lengths.key_counts = {40, 200};
+      c.tokens.set_tail(tail);
+      CausalProblem<BFloat16> problem(c);
+      problem.tokens.v.view().head(1, 0).at(at, 5) =
+          rounded<BFloat16>(std::numeric_limits<double>::quiet_NaN());
+      use_next_device();
+      const AttentionResults actual = run_on_gpu(problem).tokens;
+      const AttentionResults expected = run_reference(problem).tokens;
+      EXPECT_EQ(tokens_of_numbers(actual.gate, 64), tokens_of_numbers(expected.gate, 64))
+          << "tail " << tail << ", token " << at;
+    }
+  }
+}
+
 // The same the other way round: a query, or what comes back for it, spoils gradients of keys up to
 // its own, and none after them.
 TEST_F(GpuCausal, NoKeyHearsOfThePast) {

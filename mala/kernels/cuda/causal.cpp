@@ -51,7 +51,11 @@ class CausalCall {
     take_one_magnitude();
     plan_.launch_tables(on_);
     if (!call_.inputs.lengths.key_counts.empty()) launch_clear_uncounted(on_, call_);
-    const Call<T> forward = find_prefixes(false);
+    Call<T> forward = find_prefixes(false);
+    // Last, where its place is taken by what comes through the gate; then the sums of keys, which
+    // tell whether all are numbers, are gone.
+    const bool has_gate = call_.inputs.gate.data, gate_comes_last = !call_.inputs.local.data;
+    if (has_gate && !gate_comes_last) find_gate_gradient(forward);
     if (plan_.query_cluster > 0 && call_.has_tail()) {
       call_.out_gradient = run_tail_gradients(on_, call_);
     }
@@ -61,11 +65,16 @@ class CausalCall {
     call = find_suffixes();
     const PassGrid grid{plan_.units(), plan_.most_query_parts, 1, plan_.query_cluster};
     launch_causal_key_gradients(on_, call, plan_.padded, grid);
-    if (!call.inputs.gate.data) return;
-    launch_causal_forward(on_, gate_gradient_call(forward), plan_.padded, plan_.query_grid());
+    if (!has_gate || !gate_comes_last) return;
+    forward.parts = nullptr;
+    find_gate_gradient(forward);
   }
 
  private:
+  void find_gate_gradient(const Call<T>& forward) {
+    launch_causal_forward(on_, gate_gradient_call(forward), plan_.padded, plan_.query_grid());
+  }
+
   // Where nothing turns, s and r are one number, unless sums of keys in a state differ. The printed
   // norm takes r for both, and what cancels does so before it is rounded for tensor cores.
   void take_one_magnitude() {
