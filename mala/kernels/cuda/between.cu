@@ -102,7 +102,8 @@ __global__ void clear_uncounted_kernel(const __grid_constant__ Call<T> call) {
 
 constexpr int kTailThreads = 192;  // whom the eights of heads of 64, 96 and 128 divide
 
-// Grid (heads of all sequences, some blocks): a thread has the same eight columns of some tokens.
+// Grid (heads of all sequences, some blocks), of such heads: a thread has the same eight columns of
+// some tokens.
 template <typename T>
 __global__ void __launch_bounds__(kTailThreads)
     tail_gradients_kernel(const __grid_constant__ Call<T> call,
@@ -111,7 +112,7 @@ __global__ void __launch_bounds__(kTailThreads)
   let_next_begin();
   const unsigned heads = static_cast<unsigned>(to.heads), units = static_cast<unsigned>(to.dim / 8);
   const int64_t batch = blockIdx.x / heads, head = blockIdx.x % heads;
-  const unsigned rows = kTailThreads / units, row = threadIdx.x / units;
+  const unsigned rows = kTailThreads / units;
   const int64_t column = threadIdx.x % units * 8;
   const bool has_gate = call.inputs.gate.data;
   const MatrixView<const T> dout = call.out_gradient.head(batch, head);
@@ -119,7 +120,7 @@ __global__ void __launch_bounds__(kTailThreads)
   const MatrixView<T> gradient = to.head(batch, head);
   const int64_t step = int64_t{gridDim.y} * rows;
 #pragma unroll 4
-  for (int64_t token = blockIdx.y * rows + row; row < rows && token < to.tokens; token += step) {
+  for (int64_t token = blockIdx.y * rows + threadIdx.x / units; token < to.tokens; token += step) {
     Eight g = load_eight(&dout.at(token, column));
     if (has_gate) g = times(g, load_eight(&gate.at(token, column)));
     store_eight(&gradient.at(token, column), g);

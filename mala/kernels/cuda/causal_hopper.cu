@@ -51,7 +51,7 @@ void launch_causal_forward(Launcher& on, const Call<BFloat16>& call, const PassG
     launch_teams<causal_forward_kernel<Kind>>(on, call, grid, kSweepTeams,
                                               SweepBlock<Kind>::kBytes);
   };
-  const bool turns = call.q_turning.turns, tail = call.inputs.local.data || call.inputs.gate.data;
+  const bool turns = call.q_turning.turns, tail = call.has_tail();
   if (turns && tail) return run(Kind<Turned::kLine, true, true>{});
   if (turns) return run(Kind<Turned::kLine, false, true>{});
   run(Kind<Turned::kNot, true, true>{});

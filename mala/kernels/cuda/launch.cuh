@@ -55,7 +55,7 @@ bool can_wait(int device) {
   return can;
 }
 
-// A kernel is always launched with the same shared memory.
+// On a device, a kernel is always launched with the same shared memory.
 template <auto kKernel, class... Args>
 void launch(Launcher& on, const LaunchSize& size, const Args&... args) try {
   allow_shared_bytes<kKernel>(on.device(), size.shared_bytes);

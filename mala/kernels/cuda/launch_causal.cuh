@@ -24,6 +24,12 @@ void with_sweep(const Call<T>& call, int padded, bool usual, Run&& run) {
   run(std::integral_constant<int, 256>{}, Any{});
 }
 
+template <typename T, int kDim>
+LaunchSize sweep_size(const Launcher& on, const PassGrid& grid) {
+  return {dim3_of(grid), SweepShape<kDim>::kThreads,
+          SweepMemory<T, kDim>::bytes(on.device().shared_bytes)};
+}
+
 template <typename T>
 bool tail_has_vectors(const Call<T>& call) {
   return (call.vectors.local || !call.inputs.local.data) &&
@@ -47,11 +53,8 @@ void launch_causal_forward(Launcher& on, const Call<T>& call, int padded, const 
   const Vectors& has = call.vectors;
   const bool usual = is_usual(call.feature, {has.q, has.k, has.v, has.out, tail_has_vectors(call)});
   with_sweep(call, padded, usual, [&](auto dim, auto kind) {
-    launch<causal_forward_kernel<T, dim(), decltype(kind)>>(
-        on,
-        {dim3_of(grid), SweepShape<dim()>::kThreads,
-         SweepMemory<T, dim()>::bytes(on.device().shared_bytes)},
-        call);
+    launch<causal_forward_kernel<T, dim(), decltype(kind)>>(on, sweep_size<T, dim()>(on, grid),
+                                                            call);
   });
 }
 
@@ -71,10 +74,7 @@ void launch_causal_query_gradients(Launcher& on, const Call<T>& call, int padded
   }
   with_sweep(call, padded, backward_is_usual(call), [&](auto dim, auto kind) {
     launch<causal_query_gradients_kernel<T, dim(), decltype(kind)>>(
-        on,
-        {dim3_of(grid), SweepShape<dim()>::kThreads,
-         SweepMemory<T, dim()>::bytes(on.device().shared_bytes)},
-        call);
+        on, sweep_size<T, dim()>(on, grid), call);
   });
 }
 
@@ -85,11 +85,8 @@ void launch_causal_sum_queries(Launcher& on, const Call<T>& call, int padded,
     if (grid.cluster > 0) return hopper::launch_causal_sum_queries(on, call, grid);
   }
   with_sweep(call, padded, backward_is_usual(call), [&](auto dim, auto kind) {
-    launch<causal_sum_queries_kernel<T, dim(), decltype(kind)>>(
-        on,
-        {dim3_of(grid), SweepShape<dim()>::kThreads,
-         SweepMemory<T, dim()>::bytes(on.device().shared_bytes)},
-        call);
+    launch<causal_sum_queries_kernel<T, dim(), decltype(kind)>>(on, sweep_size<T, dim()>(on, grid),
+                                                                call);
   });
 }
 
@@ -101,10 +98,7 @@ void launch_causal_key_gradients(Launcher& on, const Call<T>& call, int padded,
   }
   with_sweep(call, padded, backward_is_usual(call), [&](auto dim, auto kind) {
     launch<causal_key_gradients_kernel<T, dim(), decltype(kind)>>(
-        on,
-        {dim3_of(grid), SweepShape<dim()>::kThreads,
-         SweepMemory<T, dim()>::bytes(on.device().shared_bytes)},
-        call);
+        on, sweep_size<T, dim()>(on, grid), call);
   });
 }
 

@@ -17,8 +17,11 @@ struct KeySumMemory {
   static constexpr int kValueBytes = S::kTokens * S::kChunk * sizeof(T);
   using Staged = Stages<2 * kSpotBytes, kKeyBytes + kValueBytes>;
 
+  static constexpr int kWriterBytes = 3 * kDim * 4 + SumWriter<T, kDim, false>::kBytes;
+  static_assert(kWriterBytes <= kSharedBytes);
+
   static constexpr int bytes(int of_device) {
-    return std::max(Staged::bytes(of_device), 3 * kDim * 4 + SumWriter<T, kDim, false>::kBytes);
+    return std::max(Staged::bytes(of_device), kWriterBytes);
   }
 
   std::byte* memory;
