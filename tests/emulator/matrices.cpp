@@ -1,4 +1,5 @@
 // What a warp does with matrices in its registers: ldmatrix, stmatrix and mma.sync.
+#include "tests/emulator/cut_off.h"
 #include "tests/emulator/ptx.h"
 #include "tests/emulator/warp.h"
 
@@ -70,7 +71,7 @@ void multiply_all(Meeting& meeting) {
   for (int lane = 0; lane < kLanes; ++lane) {
     float* sums = arguments_of<MultiplyArguments>(meeting, lane).sums;
     for (int i = 0; i < 4; ++i)
-      sums[i] = static_cast<float>(sums[i] + product[lane / 4 + 8 * (i / 2)][lane % 4 * 2 + i % 2]);
+      sums[i] = cut_off(sums[i] + product[lane / 4 + 8 * (i / 2)][lane % 4 * 2 + i % 2]);
   }
 }
 

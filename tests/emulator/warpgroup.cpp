@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "tests/emulator/cut_off.h"
 #include "tests/emulator/descriptor.h"
 #include "tests/emulator/ptx.h"
 #include "tests/emulator/scheduler.h"
@@ -79,14 +80,14 @@ void start_all(Meeting& meeting) {
 }
 
 // Row `row` of the result goes to the lanes that hold it. Added in double: tensor cores keep more
-// digits than float, and nobody says how many.
+// digits than float on the way, and nobody says how many.
 void add_row(Sums& sums, const std::vector<double>& values, int row, bool adds) {
   const int each = sums.columns / 2;
   for (int column = 0; column < sums.columns; ++column) {
     const int lane = row % 8 * 4 + column % 8 / 2;
     float& sum =
         sums.values[static_cast<size_t>(lane * each + column / 8 * 4 + row / 8 * 2 + column % 2)];
-    sum = static_cast<float>(adds ? sum + values[column] : values[column]);
+    sum = cut_off(adds ? sum + values[column] : values[column]);
   }
 }
 

@@ -1,0 +1,14 @@
+// Whether the emulator is the kind of GPU that the name of a run says: each run has one of these.
+#include <gtest/gtest.h>
+
+#include "tests/emulator/device_kind.h"
+
+namespace mala::emulator {
+namespace {
+
+TEST(EmulatedKind, sm_80) { EXPECT_STREQ(device_kind().name, "sm_80"); }
+TEST(EmulatedKind, sm_90) { EXPECT_STREQ(device_kind().name, "sm_90"); }
+TEST(EmulatedKind, sm_120) { EXPECT_STREQ(device_kind().name, "sm_120"); }
+
+}  // namespace
+}  // namespace mala::emulator
