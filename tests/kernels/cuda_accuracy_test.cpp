@@ -17,8 +17,9 @@ namespace {
 constexpr double kMostTimes = 2;
 
 // What is known to break it, in gradients of q, k and v. A gradient times a gate is rounded to
-// bfloat16 before it is used: as large an error as that of rounding at the end, which makes 1.4
-// times together, or more where the sum of all of them happens to be small: 2.15 were seen.
+// bfloat16 before it is used, except in the causal kernels for all: as large an error as that of
+// rounding at the end, which makes 1.4 times together, or more where the sum of all of them happens
+// to be small: 2.15 were seen.
 constexpr double kMostTimesWithGate = 3;
 // After a state, the published norm without turns has s and r from sums that may differ, so that
 // what values have in common cancels only after it was rounded for tensor cores, in the kernels for
@@ -111,7 +112,7 @@ class GpuAccuracy : public GpuTest {
     copy(problem, single);
     SCOPED_TRACE(str("values' mean ", data.value_mean, ", shift ", data.shift, ": ", describe(c)));
     Compared{run_on_gpu(problem), run_kernels(single), run_reference(problem)}.expect(
-        most_times(c));
+        c.gate ? kMostTimesWithGate : kMostTimes);
   }
   void check(const CausalCase& c, const Data& data) {
     use_next_device();
@@ -120,7 +121,10 @@ class GpuAccuracy : public GpuTest {
     CausalProblem<float> single(c);
     copy(problem.tokens, single.tokens);
     SCOPED_TRACE(str("values' mean ", data.value_mean, ", shift ", data.shift, ": ", describe(c)));
-    compare(problem, single).expect(most_times(c.tokens));
+    const AttentionOptions& options = c.tokens.options;
+    const bool by_warpgroups = c.tokens.dim == 64 && options.q_rope.kind != Rope::Kind::kGrid;
+    compare(problem, single)
+        .expect(c.tokens.gate && by_warpgroups ? kMostTimesWithGate : kMostTimes);
   }
   static Compared compare(const CausalProblem<BFloat16>& problem,
                           const CausalProblem<float>& single) {
@@ -128,9 +132,6 @@ class GpuAccuracy : public GpuTest {
   }
 
  private:
-  static double most_times(const AttentionCase& c) {
-    return c.gate ? kMostTimesWithGate : kMostTimes;
-  }
   void use_next_device() {
     const int count = static_cast<int>(gpu::devices().size());
     MALA_CUDA_CHECK(cudaSetDevice(next_++ % count));

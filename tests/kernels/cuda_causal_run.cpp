@@ -112,7 +112,8 @@ void expect_states_close(const CausalResults& actual, const CausalResults& expec
   }
 }
 
-// float32 goes through tensor cores in two parts, whose sums are cut off and not rounded.
+// float32 goes through tensor cores in two parts, whose sums are cut off and not rounded: some 1e-5
+// on a GPU, and more where terms cancel.
 constexpr double kFloatError = 1e-4;
 
 void expect_floats_close(const AttentionResults& actual, const AttentionResults& expected) {

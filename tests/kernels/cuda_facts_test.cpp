@@ -256,7 +256,8 @@ CausalResults run_in_two_chunks(const CausalProblem<T>& whole, int64_t cut) {
   return {tokens, after.after, before.before_gradient, after.counts};
 }
 
-// Features of bfloat16 enter the sums of the kernels for all with 11 bits.
+// Features of bfloat16 enter the sums of the kernels for all with 11 bits; finer types have two
+// parts of so many, and lose less.
 constexpr double kSumsOfChunks = 0x1p-12;
 
 // Everything that flows: out, the state after, and the gradients of all.
@@ -302,6 +303,7 @@ TYPED_TEST(GpuFacts, AQueryOfZeroFeatures) {
 
 // s from far below eps to usual sizes. Without RoPE the weights stay between 0 and 1 for such s,
 // with it results are finite, except in float16, whose largest number is 65504.
+constexpr double kMostSize = 1.6;  // values are at most 1, sums of their weights nearly so
 TYPED_TEST(GpuFacts, SmallMagnitudesStayFinite) {
   for (const Kernels& kernels : kKernels) {
     for (const Norm norm : kNorms) {
@@ -314,7 +316,7 @@ TYPED_TEST(GpuFacts, SmallMagnitudesStayFinite) {
         const AttentionResults results = run_on_gpu(problem, kernels.form);
         EXPECT_TRUE(all_finite(results)) << describe(c);
         if (kind == Rope::Kind::kNone) {
-          EXPECT_LE(max_size(results.out), 1.6) << describe(c);
+          EXPECT_LE(max_size(results.out), kMostSize) << describe(c);
         }
       }
     }

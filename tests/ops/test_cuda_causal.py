@@ -225,7 +225,11 @@ def test_a_graph_of_a_chunk_with_a_state_and_its_gradients():
 
 @pytest.mark.parametrize(
     "lengths, keys",
-    [({}, [30, 30]), ({"key_lengths": [7, 30]}, [7, 30]), ({"cu_seqlens_q": [0, 11, 30]}, [11, 19])],
+    [
+        ({}, [30, 30]),
+        ({"key_lengths": [7, 30]}, [7, 30]),
+        ({"cu_seqlens_q": [0, 11, 30]}, [11, 19]),
+    ],
 )
 def test_a_count_on_the_cpu_is_the_same_number(lengths, keys):
     batch = 1 if "cu_seqlens_q" in lengths else 2

@@ -72,9 +72,9 @@ WRONG_CALLS = {
         lambda: attention_chunk(x(), x(), x(), state=state(torch.double).cpu(), count=counts()),
         ["state is Double on cpu", "must be Double on cuda:0", SIZES],
     ),
-    "count of a chunk on the CPU": (
-        lambda: attention_chunk(x(), x(), x(), state=state(torch.double), count=counts("cpu")),
-        ["count is Long on cpu", "must be Long on cuda:0", SIZES],
+    "count of a chunk elsewhere": (
+        lambda: attention_chunk(x(), x(), x(), state=state(torch.double), count=counts("meta")),
+        ["count is Long on meta", "must be Long on cuda:0 or the CPU", SIZES],
     ),
     "gradient of a chunk on the CPU": (
         lambda: attention_chunk_backward(x(device="cpu"), None, x(), x(), x()),
