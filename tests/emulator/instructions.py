@@ -93,11 +93,27 @@ def move(match, operands):
     return assign(operands[0], cast(TYPES[match[1]], operands[1]))
 
 
-@instruction(r"setp\.(eq|ne|lt|gt)\.(\w+)")
+@instruction(r"setp\.(eq|ne|lt|gt)\.([bfu]\d+)")
 def compare(match, operands):
     sign = {"eq": "==", "ne": "!=", "lt": "<", "gt": ">"}[match[1]]
     left, right = (cast(TYPES[match[2]], operand) for operand in operands[1:])
     return assign(operands[0], f"{left} {sign} {right}")
+
+
+@instruction(r"setp\.gt\.bf16x2")
+def compare_two(_, operands):
+    """p|q, of the lower halves and of the upper ones."""
+    results = operands[0].split("|")
+    arguments = ", ".join(cast("uint32_t", operand) for operand in operands[1:])
+    return " ".join(
+        assign(result, f"{CALL}half_is_larger({arguments}, {half})")
+        for half, result in enumerate(results)
+    )
+
+
+@instruction(r"add\.f32")
+def add(_, operands):
+    return assign(operands[0], f"{value(operands[1])} + {value(operands[2])}")
 
 
 @instruction(r"(min|max)\.NaN\.f32")

@@ -41,6 +41,13 @@ template <typename T>
 uint32_t pack_two(float high, float low) {
   return uint32_t{round_to<T>(high).bits} << 16 | round_to<T>(low).bits;
 }
+// Whether the lower (0) or upper (1) of two numbers of bfloat16 is larger than that of others.
+inline bool half_is_larger(uint32_t two, uint32_t others, int half) {
+  auto of = [half](uint32_t x) {
+    return to_float(BFloat16{static_cast<uint16_t>(x >> (16 * half))});
+  };
+  return of(two) > of(others);
+}
 inline float flushed(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
 inline float exp2_flushed(float x) { return flushed(std::exp2(flushed(x))); }
 inline float max_or_nan(float x, float y) { return std::isnan(x) || x > y ? x : y; }

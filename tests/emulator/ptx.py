@@ -49,6 +49,9 @@ class Asm:
 
     def add(self, statement: str) -> None:
         opcode, _, rest = statement.partition(" ")
+        if opcode.startswith("@"):
+            self.lines.append(f"if (register_{opcode[1:]})")
+            return self.add(rest)
         if opcode == ".reg":
             kind, _, names = rest.partition(" ")
             for name in split(names, ","):

@@ -62,6 +62,34 @@ __device__ __forceinline__ Some<kCount> features(Feature feature, const Some<kCo
   return phi;
 }
 
+// elu1 of two numbers of bfloat16 as they lie in memory, which are compared with zero at once.
+__device__ __forceinline__ float2 elu1_of_two(uint32_t two) {
+  const float low = low_of<BFloat16>(two), high = high_of<BFloat16>(two);
+#if __CUDA_ARCH__ >= 900
+  float2 phi = {exponential<BFloat16>(low), exponential<BFloat16>(high)};
+  asm("{.reg .pred p, q; setp.gt.bf16x2 p|q, %2, %3; @p add.f32 %0, %4, %6; @q add.f32 %1, %5, "
+      "%6;}"
+      : "+f"(phi.x), "+f"(phi.y)
+      : "r"(two), "r"(0), "f"(low), "f"(high), "f"(1.0f));
+  return phi;
+#else
+  return {elu1<BFloat16>(low), elu1<BFloat16>(high)};
+#endif
+}
+
+// The usual features of eight of them.
+__device__ __forceinline__ Eight usual_features(uint4 raw) {
+  const uint32_t twos[4] = {raw.x, raw.y, raw.z, raw.w};
+  Eight phi;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float2 two = elu1_of_two(twos[i]);
+    phi.x[2 * i] = two.x;
+    phi.x[2 * i + 1] = two.y;
+  }
+  return phi;
+}
+
 static __device__ __noinline__ Eight times_other_slope(Feature feature, Eight phi, Eight y) {
 #pragma unroll
   for (int i = 0; i < 8; ++i) {

@@ -89,24 +89,30 @@ __device__ __forceinline__ float4 compose(const float4& a, const float4& b) {
           a.w * b.z + a.z * b.w};
 }
 
+// Entry `at` of a table, and the next: the turns of two pairs, as (cos, sin, cos, sin), or of four.
 template <Turned kHow>
-__device__ __forceinline__ float4 turns_in(const Turn* table, int at) {
-  if (kHow != Turned::kNear) return __ldg(reinterpret_cast<const float4*>(table + at));
-  // Wherever it is. Nothing changes there any more, so that the compiler may ask when it likes.
-  float4 turns;
-  asm("ld.v4.f32 {%0,%1,%2,%3}, [%4];"
-      : "=f"(turns.x), "=f"(turns.y), "=f"(turns.z), "=f"(turns.w)
-      : "l"(table + at));
-  return turns;
+__device__ __forceinline__ void read_turns(const Turn* table, int at, float4 (&two)[1]) {
+  if constexpr (kHow != Turned::kNear) {
+    two[0] = __ldg(reinterpret_cast<const float4*>(table + at));
+  } else {
+    // Wherever it is. Nothing changes there any more, so that the compiler may ask when it likes.
+    asm("ld.v4.f32 {%0,%1,%2,%3}, [%4];"
+        : "=f"(two[0].x), "=f"(two[0].y), "=f"(two[0].z), "=f"(two[0].w)
+        : "l"(table + at));
+  }
 }
-
-// The turns of the two pairs from `pair` on, an even number, as (cos, sin, cos, sin). Both are on
-// one axis, whose pairs are even in number.
 template <Turned kHow>
-__device__ __forceinline__ float4 turns_of_two(const Turning& by, const AxisSpot& spot, int pair) {
-  const float4 turns = turns_in<kHow>(by.rests, spot.rest + pair);
-  if (Walk<kHow>::is_direct(by)) return turns;
-  return compose(turns, turns_in<kHow>(by.blocks, spot.block + pair));
+__device__ __forceinline__ void read_turns(const Turn* table, int at, float4 (&two)[2]) {
+  if constexpr (kHow != Turned::kNear) {
+    const float4* from = reinterpret_cast<const float4*>(table + at);
+    two[0] = __ldg(from);
+    two[1] = __ldg(from + 1);
+  } else {
+    asm("{ld.v4.f32 {%0,%1,%2,%3}, [%8]; ld.v4.f32 {%4,%5,%6,%7}, [%8+16];}"
+        : "=f"(two[0].x), "=f"(two[0].y), "=f"(two[0].z), "=f"(two[0].w), "=f"(two[1].x),
+          "=f"(two[1].y), "=f"(two[1].z), "=f"(two[1].w)
+        : "l"(table + at));
+  }
 }
 
 // Whether the pairs from `pair` on go by column. Where the head may have no such, pair is set to 0.
@@ -116,22 +122,36 @@ __device__ __forceinline__ bool goes_by_column(const Turning& by, int& pair) {
   return kHow != Turned::kLine && pair >= by.axis_pairs;
 }
 
-// Of four elements on one axis, or of eight.
+// Of four elements or eight, whose pairs are two or four neighbours of one axis: each axis has an
+// even number of them.
 template <Turned kHow, int kCount>
 struct Turns {
   float4 two[kCount / 4];
 
   Turns() = default;
+  __device__ __forceinline__ Turns(const Turning& by, const AxisSpot& spot, int pair) {
+    if (!Walk<kHow>::turns(by)) return;
+    read_turns<kHow>(by.rests, spot.rest + pair, two);
+    if (Walk<kHow>::is_direct(by)) return;
+    float4 blocks[kCount / 4];
+    read_turns<kHow>(by.blocks, spot.block + pair, blocks);
+#pragma unroll
+    for (int i = 0; i < kCount / 4; ++i) two[i] = compose(two[i], blocks[i]);
+  }
   // From column `column` on, or of any columns where the head has no such.
   __device__ __forceinline__ Turns(const Turning& by, const Spot& spot, int column) {
     if (!Walk<kHow>::turns(by)) return;
+    // Of a head of any size, eight elements may lie on two axes.
+    constexpr int kAtOnce = kHow == Turned::kSomehow ? 4 : kCount;
 #pragma unroll
-    for (int i = 0; i < kCount / 4; ++i) {
-      int pair = column / 2 + 2 * i;
+    for (int i = 0; i < kCount / kAtOnce; ++i) {
+      int pair = (column + i * kAtOnce) / 2;
       const bool by_column = goes_by_column<kHow>(by, pair);
       const AxisSpot on{by_column ? +spot.column.rest : +spot.row.rest,
                         by_column ? +spot.column.block : +spot.row.block};
-      two[i] = turns_of_two<kHow>(by, on, pair);
+      const Turns<kHow, kAtOnce> some(by, on, pair);
+#pragma unroll
+      for (int j = 0; j < kAtOnce / 4; ++j) two[i * kAtOnce / 4 + j] = some.two[j];
     }
   }
 };

@@ -105,7 +105,7 @@ struct KeySums {
     // Asked for first, so that they arrive while phi is computed.
     Turns<Kind::kHow, 4> by;
     if (Walk<Kind::kHow>::turns(call.k_turning)) {
-      by.two[0] = turns_of_two<Kind::kHow>(call.k_turning, spots[2 * (tokens + 4 * half)], pair);
+      by = {call.k_turning, spots[2 * (tokens + 4 * half)], pair};
     }
     const Four phi = features<T>(Kind::feature(call), keys.four(half, 0, tokens, stage));
     const float count = counts<kWhole>(tokens + 4 * half);

@@ -52,16 +52,26 @@ struct Features {
   Some<kCount> plain, turned;
 };
 
-// Of neighbouring elements, added to the magnitude.
+// phi of numbers, or of eight as they lie in memory.
 template <class Kind, typename T, int kCount>
+__device__ __forceinline__ Some<kCount> features_of(const Call<T>& call, const Some<kCount>& raw) {
+  return features<T>(Kind::feature(call), raw);
+}
+template <class Kind>
+__device__ __forceinline__ Eight features_of(const Call<BFloat16>&, const uint4& raw) {
+  static_assert(Kind::kUsual);
+  return usual_features(raw);
+}
+
+// Of neighbouring elements, added to the magnitude.
+template <class Kind, typename T, int kCount, class Raw>
 __device__ __forceinline__ Features<kCount> meet_keys(const Call<T>& call, const Turning& turning,
                                                       const MeanKeys<kCount>& keys,
-                                                      const Spot& spot, int column,
-                                                      const Some<kCount>& raw,
+                                                      const Spot& spot, int column, const Raw& raw,
                                                       Magnitude& magnitude) {
   // Asked for first, so that they arrive while phi is computed.
   const Turns<Kind::kHow, kCount> by(turning, spot, column);
-  const Some<kCount> phi = features<T>(Kind::feature(call), raw);
+  const Some<kCount> phi = features_of<Kind>(call, raw);
   const Some<kCount> turned = rotated<false>(phi, turning, by);
   magnitude.s = dot(phi, keys.key, magnitude.s);
   if (Kind::kTurns) magnitude.r = dot(turned, keys.rotated_key, magnitude.r);

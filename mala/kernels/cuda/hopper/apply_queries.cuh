@@ -73,8 +73,8 @@ struct ApplyPass {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           turned[block][half] =
-              meet_keys<Kind>(call, turning, keys, spots[half], column,
-                              unpack<BFloat16>(raw[half][block]), magnitudes[half])
+              meet_keys<Kind>(call, turning, keys, spots[half], column, raw[half][block],
+                              magnitudes[half])
                   .turned;
         }
       }

@@ -171,10 +171,13 @@ __device__ __forceinline__ TileRows tile_features(uint32_t panel, const TileLane
 #pragma unroll
       for (int i = 0; i < 4; ++i) raw.at[i] = lane.row(i % 2) < end ? raw.at[i] : kNone;
     }
-    unpack(raw, step, x);
-  }
 #pragma unroll
-  for (int i = 0; i < 32; ++i) x.c[i] = elu1<BFloat16>(x.c[i]);
+    for (int i = 0; i < 4; ++i) {
+      const float2 two = elu1_of_two(raw.at[i]);
+      x.c[pair_of(step, i)] = two.x;
+      x.c[pair_of(step, i) + 1] = two.y;
+    }
+  }
   return x;
 }
 
@@ -186,8 +189,7 @@ __device__ __forceinline__ void multiply_slopes(TileRows& x, uint32_t panel, con
     unpack(load_matrices(panel + lane.places.at(step)), step, raw);
 #pragma unroll
     for (int i = 8 * step; i < 8 * step + 8; ++i) {
-      const float slope = exponential<BFloat16>(raw.c[i]);
-      x.c[i] *= raw.c[i] > 0.0f ? 1.0f : slope;
+      x.c[i] *= smaller(exponential<BFloat16>(raw.c[i]), 1.0f);
     }
   }
 }

@@ -161,7 +161,7 @@ struct KeyGradientPass {
       for (int block = 0; block < kBlocks; ++block) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          phi[block][half] = features<BFloat16>(Feature::kElu1, unpack<BFloat16>(raw[half][block]));
+          phi[block][half] = usual_features(raw[half][block]);
         }
       }
       wait_products();

@@ -139,8 +139,8 @@ struct QueryGradientPass {
         const MeanKeys<8> means(head, at);
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          phi[block][half] = meet_keys<Kind>(call, turning, means, spots[half], at,
-                                             unpack<BFloat16>(raw[half][block]), parts[half]);
+          phi[block][half] =
+              meet_keys<Kind>(call, turning, means, spots[half], at, raw[half][block], parts[half]);
         }
       }
       float of_rows[2][2] = {{row_sum(parts[0].s), row_sum(parts[0].r)},

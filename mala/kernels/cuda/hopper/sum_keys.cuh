@@ -123,13 +123,6 @@ struct KeyFeatures {
     if (!Kind::kTurns) return {};
     return on_axis(spots + share.row() + piece * S::kRowsAtOnce, by_column);
   }
-  __device__ __forceinline__ Turns turns(const AxisSpot& spot) const {
-    if (!Kind::kTurns) return {};
-    Turns by;
-    by.two[0] = turns_of_two<Kind::kHow>(turning, spot, pair);
-    by.two[1] = turns_of_two<Kind::kHow>(turning, spot, pair + 2);
-    return by;
-  }
 
   // kWhole: all tokens of the tile exist. Keys of the next are asked for as soon as there is room.
   template <bool kWhole>
@@ -141,8 +134,8 @@ struct KeyFeatures {
     for (int piece = 0; piece < S::kPieces; ++piece) spot_of[piece] = spot(spots, piece);
 #pragma unroll
     for (int piece = 0; piece < S::kPieces; ++piece) {
-      const Turns by = turns(spot_of[piece]);
-      const Eight phi = features<BFloat16>(Feature::kElu1, unpack<BFloat16>(keys.raw[piece]));
+      const Turns by(turning, spot_of[piece], pair);
+      const Eight phi = usual_features(keys.raw[piece]);
       if (kWhole) keys.ask(piece, step);
       const bool exists = kWhole || piece * S::kRowsAtOnce < left;
       if (exists && Kind::kTurns) add_scaled(plain, 1.0f, phi);
