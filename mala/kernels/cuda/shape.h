@@ -87,13 +87,13 @@ struct Teams {
 };
 constexpr Teams teams_on_hopper(int padded) {
   if (padded == 64) return {4, 4, 2, 3};
-  return padded == 96 ? Teams{2, 3, 1, 3} : Teams{2, 3, 1, 2};
+  return padded == 96 ? Teams{2, 3, 1, 3} : Teams{1, 3, 1, 2};
 }
 // Of causal sweeps, in heads of 64: forward, and for gradients.
 constexpr int kSweepTeamsOnHopper = 3, kGradientTeamsOnHopper = 2;
 // Bytes that a block has for turns, in the forward, and over queries and keys in the backward.
 constexpr int near_bytes_forward(int padded, int teams = 0) {
-  if (teams == 1) return 4608;
+  if (teams == 1 && padded == 64) return 4608;
   return (padded == 64 ? 28 : 32) * 1024;
 }
 constexpr int kNearBytesOfQueries = 36 * 1024;

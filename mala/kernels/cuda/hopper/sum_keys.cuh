@@ -9,9 +9,20 @@
 
 namespace mala::gpu::hopper {
 
-// Warpgroups of a team have 64 features of the sums each.
+// How the warpgroups of a team share the sums: each has the features of one panel, and the values
+// of one, or of all where the last panel is not full. Eight columns of ones stand beside the
+// values, in what is left of that panel or behind the one, so that features are summed too.
 template <int kDim>
-constexpr int kSumThreads = kGroupThreads* HeadAccumulator<kDim>::kPanels;
+struct SumShare {
+  static constexpr int kPanels = HeadAccumulator<kDim>::kPanels;
+  static constexpr bool kOnesInside = kDim % kPanelCols > 0;
+  static constexpr int kValues = kOnesInside ? kDim : kPanelCols, kCols = kValues + 8;
+  static constexpr int kSplits = kOnesInside ? 1 : kPanels;  // of the values
+  static constexpr int kGroups = kPanels * kSplits;
+  static constexpr int kOnesBytes = kStepRows * (kOnesInside ? 16 : kPanelRowBytes);
+};
+template <int kDim>
+constexpr int kSumThreads = kGroupThreads* SumShare<kDim>::kGroups;
 
 // How many teams a block has.
 template <int kDim>
@@ -91,14 +102,17 @@ struct SpotWriter {
 template <int kDim>
 struct KeyUnits {
   using S = TileShare<kDim, kSumThreads<kDim>>;
-  RowCursor<const BFloat16> rows;
+  const BFloat16* next;
+  int64_t stride;
   uint4 raw[S::kPieces] = {};
 
-  // Of the tile `step` tokens further on.
-  __device__ __forceinline__ void ask(int piece, int step) {
-    const int row = piece * S::kRowsAtOnce + step;
-    if (rows.exists(row)) raw[piece] = __ldg(reinterpret_cast<const uint4*>(rows.at(row)));
+  // Of the tile whose values are copied next: they have the same tokens.
+  __device__ __forceinline__ void ask(int piece, const RowCursor<const BFloat16>& values) {
+    const int row = piece * S::kRowsAtOnce;
+    if (!values.exists(row)) return;
+    raw[piece] = __ldg(reinterpret_cast<const uint4*>(next + row * stride));
   }
+  __device__ __forceinline__ void go_on(int step) { next += step * stride; }
 };
 
 // What becomes of a thread's keys: features in two parts, into panels, and sums of them before they
@@ -126,7 +140,8 @@ struct KeyFeatures {
 
   // kWhole: all tokens of the tile exist. Keys of the next are asked for as soon as there is room.
   template <bool kWhole>
-  __device__ __forceinline__ void write(KeyUnits<kDim>& keys, int step, int left,
+  __device__ __forceinline__ void write(KeyUnits<kDim>& keys,
+                                        const RowCursor<const BFloat16>& values, int left,
                                         const SpotOf<Kind>* spots, uint32_t to) {
     if (!share.works()) return;
     AxisSpot spot_of[S::kPieces];  // all asked for at once
@@ -136,7 +151,7 @@ struct KeyFeatures {
     for (int piece = 0; piece < S::kPieces; ++piece) {
       const Turns by(turning, spot_of[piece], pair);
       const Eight phi = usual_features(keys.raw[piece]);
-      if (kWhole) keys.ask(piece, step);
+      if (kWhole) keys.ask(piece, values);
       const bool exists = kWhole || piece * S::kRowsAtOnce < left;
       if (exists && Kind::kTurns) add_scaled(plain, 1.0f, phi);
       const uint32_t at = to + share.place() + piece * S::kPieceBytes;
@@ -145,36 +160,58 @@ struct KeyFeatures {
   }
 };
 
-// A warpgroup's share of the sums of its team: 64 features by all values and by one, and 64 of the
+// By all threads of the block: ones as a narrow panel, or as more.
+constexpr int kOnesBytes = kStepRows * 16;
+constexpr uint32_t kTwoOnes = 0x3F803F80u;
+__device__ __forceinline__ void fill_ones(uint32_t to, int bytes = kOnesBytes) {
+  for (int i = 16 * threadIdx.x; i < bytes; i += 16 * blockDim.x)
+    store_shared(to + i, {kTwoOnes, kTwoOnes, kTwoOnes, kTwoOnes});
+}
+// By a team: those in the last panel of its values, of both stages. What is copied leaves them
+// alone.
+template <int kDim>
+__device__ __forceinline__ void fill_ones_inside(const SumMemory<kDim>& memory, unsigned thread) {
+  using S = TileShare<kDim, kSumThreads<kDim>>;
+  if (!SumShare<kDim>::kOnesInside || thread >= 2 * kRowTokens) return;
+  constexpr int kUnit = kDim % kPanelCols / 8;
+  const uint32_t last = memory.values(thread / kRowTokens) + (S::kPanels - 1) * S::kPanelBytes;
+  store_shared(last + in_panel(thread % kRowTokens, kUnit),
+               {kTwoOnes, kTwoOnes, kTwoOnes, kTwoOnes});
+}
+
+// A warpgroup's share of the sums of its team: 64 features by values and by one, and 64 of the
 // values.
 template <int kDim>
 struct KeySums {
+  using Share = SumShare<kDim>;
   using S = TileShare<kDim, kSumThreads<kDim>>;
   int group;
   uint64_t features, values, ones;
-  HeadAccumulator<kDim> products = {};
-  Accumulator<8> key_sums = {}, value_sums = {};
+  Accumulator<Share::kCols> products = {};
+  Accumulator<8> value_sums = {};
 
   __device__ __forceinline__ KeySums(const SumMemory<kDim>& memory, uint32_t ones_at)
-      : group(S::kPanels == 1
+      : group(Share::kGroups == 1
                   ? 0
-                  : __shfl_sync(~0u, static_cast<int>(threadIdx.x / 128) % S::kPanels, 0)),
-        features(panel(memory.features(0) + group * S::kPanelBytes)),
-        values(panel(memory.values(0), S::kPanelBytes)),
+                  : __shfl_sync(~0u, static_cast<int>(threadIdx.x / kGroupThreads) % Share::kGroups,
+                                0)),
+        features(panel(memory.features(0) + group / Share::kSplits * S::kPanelBytes)),
+        values(values_of(memory.values(0) + group % Share::kSplits * S::kPanelBytes, ones_at)),
         ones(narrow_panel(ones_at)) {}
 
   __device__ __forceinline__ void add(int tile) {
+    const uint64_t lefts = moved(features, tile % 2 * 2 * S::kTileBytes);
+    const uint64_t rights = further(values, tile % 2 * S::kTileBytes);
     begin_products();
 #pragma unroll
     for (int step = 0; step < kRowTokens / kStepRows; ++step) {
       constexpr int kStepBytes = kStepRows * kPanelRowBytes;
-      const uint64_t left = moved(features, tile % 2 * 2 * S::kTileBytes + step * kStepBytes);
-      const uint64_t right = moved(values, tile % 2 * S::kTileBytes + step * kStepBytes);
-      multiply<kDim>(products.c, left, right, true);
-      multiply<kDim>(products.c, moved(left, S::kTileBytes), right, true);
-      multiply<8>(key_sums.c, left, ones, true);
-      multiply<8>(key_sums.c, moved(left, S::kTileBytes), ones, true);
-      multiply<8>(value_sums.c, moved(right, group * S::kPanelBytes), ones, true);
+      const uint64_t left = moved(lefts, step * kStepBytes);
+      const uint64_t right = further(rights, step * kStepBytes);
+      multiply<Share::kCols>(products.c, left, right, true);
+      multiply<Share::kCols>(products.c, moved(left, S::kTileBytes), right, true);
+      const int to_sum = Share::kOnesInside ? group * S::kPanelBytes : 0;
+      multiply<8>(value_sums.c, moved(right, to_sum), ones, true);
     }
     commit_products();
   }
@@ -182,31 +219,38 @@ struct KeySums {
   // As a state, swapped. Where nothing turns, sums of features are those of plain ones too.
   __device__ __forceinline__ void write(float* to, bool turns) const {
     const int t = threadIdx.x % 4;
-    const int first = group * 64 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+    const int place = threadIdx.x % kGroupThreads / 32 * 16 + threadIdx.x % 32 / 4;
+    const int feature_panel = group / Share::kSplits, value_panel = group % Share::kSplits;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int row = first + 8 * half;
+      const int row = feature_panel * kPanelCols + place + 8 * half;
       if (row >= kDim) continue;
+      const int first = row * kDim + value_panel * kPanelCols + 2 * t;
 #pragma unroll
-      for (int j = 0; j < kDim / 8; ++j) {
-        *reinterpret_cast<float2*>(to + swapped<kDim>(row * kDim + 8 * j + 2 * t)) = {
-            products.at(j, half, 0), products.at(j, half, 1)};
+      for (int j = 0; j < Share::kValues / 8; ++j) {
+        *reinterpret_cast<float2*>(to + swapped<kDim>(first + 8 * j)) = {products.at(j, half, 0),
+                                                                         products.at(j, half, 1)};
       }
       if (t > 0) continue;
-      float* vectors = to + kDim * kDim + row;
-      if (!turns) vectors[0] = key_sums.at(0, half, 0);
-      vectors[kDim] = key_sums.at(0, half, 0);
-      vectors[2 * kDim] = value_sums.at(0, half, 0);
+      float* vectors = to + kDim * kDim;
+      if (value_panel == 0) {
+        const float sum = products.at(Share::kValues / 8, half, 0);
+        if (!turns) vectors[row] = sum;
+        vectors[kDim + row] = sum;
+      }
+      const int summed = Share::kOnesInside ? feature_panel : value_panel;
+      vectors[2 * kDim + summed * kPanelCols + place + 8 * half] = value_sums.at(0, half, 0);
     }
   }
-};
 
-constexpr int kOnesBytes = 16 * kStepRows;  // a narrow panel
-__device__ __forceinline__ void fill_ones(uint32_t to) {
-  constexpr uint32_t kOnes = 0x3F803F80u;
-  if (threadIdx.x < kOnesBytes / 16)
-    store_shared(to + 16 * threadIdx.x, {kOnes, kOnes, kOnes, kOnes});
-}
+ private:
+  static __device__ __forceinline__ uint64_t values_of(uint32_t first, uint32_t ones_at) {
+    return panel(first, Share::kOnesInside ? S::kPanelBytes : static_cast<int>(ones_at - first));
+  }
+  static __device__ __forceinline__ uint64_t further(uint64_t values, int bytes) {
+    return Share::kOnesInside ? moved(values, bytes) : moved_alone(values, bytes);
+  }
+};
 
 // The pass of one team over its tiles. Begins to copy as soon as it is made.
 template <int kDim, class Kind>
@@ -226,12 +270,18 @@ struct SumPass {
       : memory(at),
         tiles(team.tiles(task, teams)),
         step(teams * kRowTokens),
-        values(key_rows<Kind>(call.inputs.v, task, true), task, team),
-        keys{{key_rows<Kind>(call.inputs.k, task, true), task,
-              team.index * kRowTokens + values.share.row(), 8 * values.share.unit()}} {
+        values(key_rows<Kind>(call.inputs.v, task, true), task, team) {
+    const Rows<const BFloat16> rows = key_rows<Kind>(call.inputs.k, task, true);
+    const int row = team.index * kRowTokens + values.share.row();
+    keys.next = rows.at(task.first + row, 8 * values.share.unit());
+    keys.stride = rows.token_stride;
 #pragma unroll
-    for (int piece = 0; piece < S::kPieces; ++piece) keys.ask(piece, 0);
-    if (tiles > 0) copy(0);  // else its place is that of sums at once
+    for (int piece = 0; piece < S::kPieces; ++piece) keys.ask(piece, values.rows);
+    keys.go_on(step);
+    if (tiles > 0) {  // else its place is that of sums at once
+      copy(0);
+      fill_ones_inside(memory, team.thread);
+    }
   }
 
   __device__ __forceinline__ void copy(int tile) {
@@ -251,14 +301,14 @@ struct SumPass {
     int left = static_cast<int>(task.end - task.first) - team.index * kRowTokens;
     for (int tile = 0; tile < tiles; ++tile) {
       if (left >= kRowTokens) {
-        features.template write<true>(keys, step, 0, memory.template spots_of<Spots>(tile),
+        features.template write<true>(keys, values.rows, 0, memory.template spots_of<Spots>(tile),
                                       memory.features(tile));
       } else {
-        features.template write<false>(keys, step, left - values.share.row(),
+        features.template write<false>(keys, values.rows, left - values.share.row(),
                                        memory.template spots_of<Spots>(tile),
                                        memory.features(tile));
       }
-      keys.rows.go_on(step);
+      keys.go_on(step);
       left -= step;
       spots.write(memory.template spots_of<Spots>(tile + 1));
       wait_copies<0>();
@@ -304,7 +354,7 @@ struct SumBlock {
   using Memory = SumMemory<kDim>;
   static constexpr int kSpots = kTeams * Memory::kTileBytes;
   static constexpr int kOnes = kSpots + kTeams * kSpotBytes<Kind>;
-  static constexpr int kTurns = kOnes + kOnesBytes;
+  static constexpr int kTurns = kOnes + SumShare<kDim>::kOnesBytes;
   static constexpr int kBytes = kTurns + near_bytes<Kind>(near_bytes_forward(kDim, kTeams));
 };
 
@@ -325,7 +375,7 @@ __global__ void __launch_bounds__(kTeams* kSumThreads<kDim>, kSumTeams<kDim> / k
   auto* sums = reinterpret_cast<float*>(memory);
   if (task.first < task.end) {
     const uint32_t ones = shared_address(memory) + Block::kOnes;
-    fill_ones(ones);
+    fill_ones(ones, SumShare<kDim>::kOnesBytes);
     SumPass<kDim, Kind> pass(call, task, kTeams,
                              {shared_address(memory) + team.index * Memory::kTileBytes,
                               memory + Block::kSpots + team.index * kSpotBytes<Kind>});

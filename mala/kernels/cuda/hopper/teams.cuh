@@ -10,8 +10,8 @@ namespace mala::gpu::hopper {
 constexpr int kGroupThreads = 128, kRowTokens = 64;  // of a warpgroup, and of a tile
 constexpr int kAlign = 1024;                         // of panels, and of a block's memory
 
-// One or two warpgroups. Team i of a block has tiles i, i + kTeams, ... Threads are counted without
-// a sign, so that dividing by a power of two is one instruction.
+// One to four warpgroups. Team i of a block has tiles i, i + kTeams, ... Threads are counted
+// without a sign, so that dividing by a power of two is one instruction.
 template <int kThreads>
 struct Team {
   int index;
@@ -70,7 +70,8 @@ struct RowCursor {
 // that are kRowsAtOnce rows apart.
 template <int kDim, int kThreads>
 struct TileShare {
-  static constexpr int kUnits = kDim / 8, kRowsAtOnce = kThreads / kUnits >= 16 ? 16 : 8;
+  static constexpr int kUnits = kDim / 8, kMostRows = kThreads / kUnits;
+  static constexpr int kRowsAtOnce = kMostRows >= 32 ? 32 : kMostRows >= 16 ? 16 : 8;
   static constexpr int kPieces = kRowTokens / kRowsAtOnce;
   static constexpr int kWorkers = kRowsAtOnce * kUnits;
   static constexpr int kPanels = HeadAccumulator<kDim>::kPanels;

@@ -21,7 +21,7 @@ struct WholeBlock {
   static constexpr int kVectors = kTeams * Sum::kTileBytes;
   static constexpr int kSpots = kVectors + QueryVectors<kDim>::kBytes;
   static constexpr int kOnes = kSpots + kTeams * kSpotBytes<Kind>;
-  static constexpr int kTurns = kOnes + kOnesBytes;
+  static constexpr int kTurns = kOnes + SumShare<kDim>::kOnesBytes;
   static constexpr int kBytes = kTurns + near_bytes<Kind>(near_bytes_forward(kDim, kTeams));
 };
 
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kTeams* kGroupThreads, 4 / kTeams)
   auto* sums = reinterpret_cast<float*>(memory);
   Turning turning;
   {
-    fill_ones(at + Block::kOnes);
+    fill_ones(at + Block::kOnes, SumShare<kDim>::kOnesBytes);
     SumPass<kDim, Kind> pass(call, keys, kTeams,
                              {tiles, memory + Block::kSpots + team.index * kSpotBytes<Kind>});
     turning = near_turning<Kind>(call.k_turning, call.k_frequencies,
