@@ -20,6 +20,25 @@ __device__ __forceinline__ void fill_centred(const FineMatrix<kDim>& to, const f
   to.fill_vector(head.value_mean);
 }
 
+// Four lanes share two rows. What follows from a row's sums is found once: by its first two lanes
+// for the upper row, by the others for the lower one.
+struct SharedRows {
+  bool lower = threadIdx.x & 2;
+
+  // The sum over all lanes of what they have of this lane's row.
+  __device__ __forceinline__ float sum(float of_upper, float of_lower) const {
+    const float mine = lower ? of_lower : of_upper, others = lower ? of_upper : of_lower;
+    const float sum = mine + __shfl_xor_sync(~0u, others, 2);
+    return sum + __shfl_xor_sync(~0u, sum, 1);
+  }
+  // What lanes found, of both rows.
+  __device__ __forceinline__ void tell(float mine, float (&both)[2]) const {
+    const float other = __shfl_xor_sync(~0u, mine, 2);
+    both[0] = lower ? other : mine;
+    both[1] = lower ? mine : other;
+  }
+};
+
 // The pass of one warpgroup over its tiles. Begins to copy as soon as it is made.
 template <int kDim, class Kind>
 struct ApplyPass {
@@ -72,10 +91,9 @@ struct ApplyPass {
         const MeanKeys<8> keys(head, column);
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          turned[block][half] =
-              meet_keys<Kind>(call, turning, keys, spots[half], column, raw[half][block],
-                              magnitudes[half])
-                  .turned;
+          turned[block][half] = meet_keys<Kind>(call, turning, keys, spots[half], column,
+                                                raw[half][block], magnitudes[half])
+                                    .turned;
         }
       }
       begin_products();
@@ -83,13 +101,15 @@ struct ApplyPass {
       for (int block = 0; block < kBlocks; ++block) {
         multiply_block(product, block, turned[block][0], turned[block][1], right);
       }
+      const SharedRows rows;
+      const RowWeights weights =
+          weights_of_sums<Kind>(call, c,
+                                {rows.sum(magnitudes[0].s, magnitudes[1].s),
+                                 Kind::kTurns ? rows.sum(magnitudes[0].r, magnitudes[1].r) : 0.0f});
+      const float factor = other_than_zero(weights.product);
       float factors[2], ratios[2];
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const RowWeights weights = weights_of<Kind>(call, c, magnitudes[half]);
-        factors[half] = other_than_zero(weights.product);
-        ratios[half] = __fdividef(weights.mean, factors[half]);
-      }
+      rows.tell(factor, factors);
+      rows.tell(__fdividef(weights.mean, factor), ratios);
       begin_products();  // with registers that were not there before
       multiply_vector(product, ratios, mean);
       commit_products();
