@@ -21,15 +21,12 @@ struct RuleTerms {
 // `inverse` is 1 / (s + eps).
 template <typename T>
 MALA_INLINE RuleTerms<T> rule_terms_of(Rule rule, T s, T inverse) {
-  switch (rule) {
-    case Rule::kMala:
-      return {T(1) + inverse, -inverse * inverse, s, T(1)};
-    case Rule::kLinear:
-      return {inverse, -inverse * inverse, T(0), T(0)};
-    case Rule::kInline:
-      break;
-  }
-  return {T(1), T(0), s - T(1), T(1)};
+  // Choices of numbers, not of ways: nobody has to branch for them.
+  const bool is_linear = rule == Rule::kLinear, is_inline = rule == Rule::kInline;
+  const T by_inverse = is_inline ? T(0) : inverse;
+  const T by_one = is_linear ? T(0) : T(1);
+  return {by_one + by_inverse, -by_inverse * by_inverse,
+          is_linear ? T(0) : s - (is_inline ? T(1) : T(0)), by_one};
 }
 template <typename T>
 MALA_INLINE RuleTerms<T> rule_terms(Rule rule, T s, T eps) {
