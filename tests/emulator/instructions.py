@@ -152,14 +152,14 @@ def memory(match, operand, count):
     return f"auto* at = static_cast<{kind}*>({CALL}{place}({address(operand)}, {bytes_of_all}));"
 
 
-@instruction(r"ld(?P<shared>\.shared)?(\.v[24])?\.(?P<type>\w+)")
+@instruction(r"ld(?P<shared>\.shared)?(\.global)?(\.v[24])?\.(?P<type>\w+)")
 def load(match, operands):
     to = several(operands[0])
     loads = (assign(one, f"at[{i}]") for i, one in enumerate(to))
     return " ".join([memory(match, operands[1], len(to)), *loads])
 
 
-@instruction(r"st(?P<shared>\.shared)?(\.v[24])?\.(?P<type>\w+)")
+@instruction(r"st(?P<shared>\.shared)?(\.global)?(\.v[24])?\.(?P<type>\w+)")
 def store(match, operands):
     of = several(operands[1])
     stores = (f"at[{i}] = {cast(TYPES[match['type']], one)};" for i, one in enumerate(of))

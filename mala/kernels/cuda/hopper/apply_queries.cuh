@@ -132,13 +132,14 @@ struct ApplyPass {
                                         const LaneTokens<Kind, 1>& tokens) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      if (!out.exists(8 * half)) continue;
+      const bool exists = out.exists(8 * half);
+      if (Kind::kTail && !exists) continue;
       BFloat16* to = out.at(8 * half);
 #pragma unroll
       for (int block = 0; block < kBlocks; ++block) {
         Eight y = scaled(eight_of(product, half, block), factors[half]);
         if (Kind::kTail) y = with_tail(call, task, tokens.token(half), block, y);
-        store_eight(to + block * kBlockCols, y);
+        store_eight_if(exists, to + block * kBlockCols, y);
       }
     }
   }

@@ -184,10 +184,8 @@ struct KeyGradientPass {
         for (int half = 0; half < 2; ++half) {
           const Turns<Kind::kHow, 8> by(turning, spots[half], column);
           const Eight dk = rotated_plus<true>(eight_of(product, half, block), by, key_base);
-          if (d_key.exists(8 * half)) {
-            store_eight(d_key.at(8 * half) + block * kBlockCols,
-                        times_slope(Feature::kElu1, phi[block][half], dk));
-          }
+          store_eight_if(d_key.exists(8 * half), d_key.at(8 * half) + block * kBlockCols,
+                         times_slope(Feature::kElu1, phi[block][half], dk));
           if (kAtOnce) turn(half, block, by, mean);
         }
       }
@@ -206,11 +204,11 @@ struct KeyGradientPass {
       wait_products();
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        if (!d_value.exists(8 * half)) continue;
         BFloat16* to = d_value.at(8 * half);
 #pragma unroll
         for (int block = 0; block < kBlocks; ++block) {
-          store_eight(to + block * kBlockCols, eight_of(product, half, block));
+          store_eight_if(d_value.exists(8 * half), to + block * kBlockCols,
+                         eight_of(product, half, block));
         }
       }
       d_key.go_on(kStep);

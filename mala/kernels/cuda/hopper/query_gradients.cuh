@@ -184,11 +184,13 @@ struct QueryGradientPass {
       }
       team.sync();  // everyone's weighted features are here too
       sums.add(g);
+      float ds[2];
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         if (kGroups > 1) products.sum(row + 8 * half, met[half]);
         const RowGradient by =
             row_gradient<Kind>(call, weights[half], met[half][0], sum_of_row(mean_parts, half));
+        ds[half] = by.ds;
 #pragma unroll
         for (int block = 0; block < kBlocks; ++block) {
           const int at = column + block * kBlockCols;
@@ -199,16 +201,20 @@ struct QueryGradientPass {
           if (Kind::kTurns) add_scaled(y, by.rotated_key, means.rotated_key);
           y = rotated<true>(y, turning, turns);
           add_scaled(y, by.key, means.key);
-          if (d_query.exists(8 * half)) {
-            store_eight(d_query.at(8 * half) + block * kBlockCols,
-                        times_slope(Feature::kElu1, of.plain, y));
-          }
-          if (Kind::kTurns && call.rotated_magnitude()) {
-            add_scaled(keys[block], by.ds, of.turned);
-          } else {
-            add_scaled(keys[block], by.ds, of.plain);
-          }
+          store_eight_if(d_query.exists(8 * half), d_query.at(8 * half) + block * kBlockCols,
+                         times_slope(Feature::kElu1, of.plain, y));
         }
+      }
+      auto add_to_keys = [&](auto part) {
+#pragma unroll
+        for (int i = 0; i < 2 * kBlocks; ++i) {
+          add_scaled(keys[i / 2], ds[i % 2], phi[i / 2][i % 2].*part);
+        }
+      };
+      if (Kind::kTurns && call.rotated_magnitude()) {
+        add_to_keys(&Features<8>::turned);
+      } else {
+        add_to_keys(&Features<8>::plain);
       }
       d_query.go_on(kStep);
       tokens.advance(turning, kStep);

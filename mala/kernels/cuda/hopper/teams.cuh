@@ -66,6 +66,15 @@ struct RowCursor {
   }
 };
 
+// Eight numbers to memory that nobody here reads. One instruction: what they are made of is not
+// asked for only after a branch.
+__device__ __forceinline__ void store_eight_if(bool exists, BFloat16* to, const Eight& e) {
+  const uint4 raw = pack<BFloat16>(e);
+  asm volatile(
+      "{.reg .pred p; setp.ne.b32 p, %5, 0; @p st.global.v4.b32 [%0], {%1,%2,%3,%4};}" ::"l"(to),
+      "r"(raw.x), "r"(raw.y), "r"(raw.z), "r"(raw.w), "r"(static_cast<int>(exists)));
+}
+
 // How the threads of a team share the units of a tile: each has one of some of its rows, in pieces
 // that are kRowsAtOnce rows apart.
 template <int kDim, int kThreads>
