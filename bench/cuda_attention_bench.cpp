@@ -139,9 +139,12 @@ struct Problem {
     return with;
   }
   int64_t scratch_bytes() const {
-    if (!form.causal) return gpu::attention_scratch_bytes<T>(inputs(), options());
-    return std::max(gpu::causal_forward_scratch_bytes<T>({inputs()}, options()),
-                    gpu::causal_backward_scratch_bytes<T>({inputs()}, options()));
+    if (form.causal) {
+      return std::max(gpu::causal_forward_scratch_bytes<T>({inputs()}, options()),
+                      gpu::causal_backward_scratch_bytes<T>({inputs()}, options()));
+    }
+    return std::max(gpu::attention_forward_scratch_bytes<T>(inputs(), options()),
+                    gpu::attention_backward_scratch_bytes<T>(inputs(), options()));
   }
   std::span<float> state_span() const {
     return {reinterpret_cast<float*>(state.data), state.size / 4};

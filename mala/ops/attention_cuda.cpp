@@ -13,7 +13,7 @@ Outputs forward(const AttentionCall& call, void* stream) {
   const KernelLengths lengths(call);
   const AttentionInputs<T> inputs = kernel_inputs<T>(call, lengths);
   const AttentionOptions options = kernel_options(call);
-  const Scratch scratch(gpu::attention_scratch_bytes<T>(inputs, options), call.q);
+  const Scratch scratch(gpu::attention_forward_scratch_bytes<T>(inputs, options), call.q);
   const Outputs outputs = new_outputs(call);
   const auto& [out, state] = outputs;
   gpu::attention_forward<T>(inputs, options, write_view<T>(out), write_span<float>(state),
@@ -26,7 +26,7 @@ Gradients backward(const BackwardCall& call, void* stream) {
   const KernelLengths lengths(call.forward);
   const AttentionInputs<T> inputs = kernel_inputs<T>(call.forward, lengths);
   const AttentionOptions options = kernel_options(call.forward);
-  const Scratch scratch(gpu::attention_scratch_bytes<T>(inputs, options), call.forward.q);
+  const Scratch scratch(gpu::attention_backward_scratch_bytes<T>(inputs, options), call.forward.q);
   const Gradients gradients = new_gradients(call.forward);
   const Tensor state = call.state.contiguous();
   gpu::attention_backward<T>(inputs, options, read_view<T>(call.out_gradient),

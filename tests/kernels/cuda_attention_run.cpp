@@ -1,6 +1,7 @@
 // Copies a problem to the device, runs it there, and brings the results back.
 #include "tests/kernels/cuda_attention_run.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "mala/kernels/cuda/attention.h"
@@ -40,8 +41,9 @@ class DeviceCall {
         state_(state_size(problem.about) * sizeof(float)) {
     options_.q_rope = q_rope_.rope;
     options_.k_rope = k_rope_.rope;
-    scratch_ = std::make_unique<DeviceBytes>(gpu::attention_scratch_bytes(inputs(), options_),
-                                             left_behind);
+    const int64_t forward_bytes = gpu::attention_forward_scratch_bytes(inputs(), options_);
+    const int64_t backward_bytes = gpu::attention_backward_scratch_bytes(inputs(), options_);
+    scratch_ = std::make_unique<DeviceBytes>(std::max(forward_bytes, backward_bytes), left_behind);
     MALA_CUDA_CHECK(cudaDeviceSynchronize());  // streams of a test do not wait for the default one
   }
 

@@ -223,7 +223,7 @@ TYPED_TEST(GpuAttention, RefusesASmallScratch) {
     gpu::attention_forward<TypeParam>({x, x, x, {}, {}}, {}, out, state, scratch, nullptr);
     FAIL() << "it ran";
   } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("gpu::attention_scratch_bytes"), std::string::npos)
+    EXPECT_NE(std::string(e.what()).find("gpu::attention_forward_scratch_bytes"), std::string::npos)
         << e.what();
   }
 }

@@ -2,14 +2,19 @@
 // add the parts, keys.
 #include "mala/kernels/cuda/attention.h"
 
-#include <algorithm>
-
 #include "mala/kernels/attention_checks.h"
 #include "mala/kernels/checks.h"
 #include "mala/kernels/cuda/passes.h"
 
 namespace mala::gpu {
 namespace {
+
+template <typename T>
+int64_t scratch_bytes(const char* where, const AttentionInputs<T>& inputs,
+                      const AttentionOptions& options, Direction direction) {
+  check_inputs(where, inputs, options);
+  return Plan<T>(inputs, options, direction, Launcher(nullptr).device(), {}).scratch_bytes;
+}
 
 template <typename T>
 AttentionBuffers buffers_of(const char* where, const Plan<T>& plan, std::span<const float> state,
@@ -21,19 +26,22 @@ AttentionBuffers buffers_of(const char* where, const Plan<T>& plan, std::span<co
   return {.state = std::as_bytes(state),
           .scratch = scratch,
           .scratch_bytes = plan.scratch_bytes,
-          .scratch_advice = "ask gpu::attention_scratch_bytes with the same device current"};
+          .scratch_advice =
+              "ask gpu::attention_forward_scratch_bytes, or that of the backward, "
+              "with the same device current"};
 }
 
 }  // namespace
 
 template <typename T>
-int64_t attention_scratch_bytes(const AttentionInputs<T>& inputs, const AttentionOptions& options) {
-  check_inputs("attention_scratch_bytes", inputs, options);
-  const DeviceFacts device = Launcher(nullptr).device();
-  auto bytes = [&](Direction direction) {
-    return Plan<T>(inputs, options, direction, device, {}).scratch_bytes;
-  };
-  return std::max(bytes(Direction::kForward), bytes(Direction::kBackward));
+int64_t attention_forward_scratch_bytes(const AttentionInputs<T>& inputs,
+                                        const AttentionOptions& options) {
+  return scratch_bytes("attention_forward_scratch_bytes", inputs, options, Direction::kForward);
+}
+template <typename T>
+int64_t attention_backward_scratch_bytes(const AttentionInputs<T>& inputs,
+                                         const AttentionOptions& options) {
+  return scratch_bytes("attention_backward_scratch_bytes", inputs, options, Direction::kBackward);
 }
 
 template <typename T>
@@ -70,7 +78,10 @@ void attention_backward(const AttentionInputs<T>& inputs, const AttentionOptions
 }
 
 #define MALA_INSTANTIATE(T)                                                                     \
-  template int64_t attention_scratch_bytes(const AttentionInputs<T>&, const AttentionOptions&); \
+  template int64_t attention_forward_scratch_bytes(const AttentionInputs<T>&,                   \
+                                                   const AttentionOptions&);                    \
+  template int64_t attention_backward_scratch_bytes(const AttentionInputs<T>&,                  \
+                                                    const AttentionOptions&);                   \
   template void attention_forward(const AttentionInputs<T>&, const AttentionOptions&,           \
                                   HeadsView<T>, std::span<float>, std::span<std::byte>, void*); \
   template void attention_backward(const AttentionInputs<T>&, const AttentionOptions&,          \

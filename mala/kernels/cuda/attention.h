@@ -10,11 +10,14 @@
 
 namespace mala::gpu {
 
-// Bytes of scratch that forward and backward need on the current device, for these very tensors:
-// how their rows are aligned matters. T is float, BFloat16 or Float16. Throws mala::Error as
-// forward does.
+// Bytes of scratch that a call needs on the current device, for these very tensors: how their rows
+// are aligned matters. T is float, BFloat16 or Float16. Throw mala::Error as the calls do.
 template <typename T>
-int64_t attention_scratch_bytes(const AttentionInputs<T>& inputs, const AttentionOptions& options);
+int64_t attention_forward_scratch_bytes(const AttentionInputs<T>& inputs,
+                                        const AttentionOptions& options);
+template <typename T>
+int64_t attention_backward_scratch_bytes(const AttentionInputs<T>& inputs,
+                                         const AttentionOptions& options);
 
 // Writes out and the state (attention_state_size floats). The same bits for the same call on the
 // same kind of device, run after run. Throws mala::Error, before anything is launched, when shapes

@@ -13,8 +13,13 @@ namespace {
 }  // namespace
 
 template <typename T>
-int64_t attention_scratch_bytes(const AttentionInputs<T>&, const AttentionOptions&) {
-  refuse("attention_scratch_bytes");
+int64_t attention_forward_scratch_bytes(const AttentionInputs<T>&, const AttentionOptions&) {
+  refuse("attention_forward_scratch_bytes");
+}
+
+template <typename T>
+int64_t attention_backward_scratch_bytes(const AttentionInputs<T>&, const AttentionOptions&) {
+  refuse("attention_backward_scratch_bytes");
 }
 
 template <typename T>
@@ -31,7 +36,10 @@ void attention_backward(const AttentionInputs<T>&, const AttentionOptions&, Head
 }
 
 #define MALA_INSTANTIATE(T)                                                                     \
-  template int64_t attention_scratch_bytes(const AttentionInputs<T>&, const AttentionOptions&); \
+  template int64_t attention_forward_scratch_bytes(const AttentionInputs<T>&,                   \
+                                                   const AttentionOptions&);                    \
+  template int64_t attention_backward_scratch_bytes(const AttentionInputs<T>&,                  \
+                                                    const AttentionOptions&);                   \
   template void attention_forward(const AttentionInputs<T>&, const AttentionOptions&,           \
                                   HeadsView<T>, std::span<float>, std::span<std::byte>, void*); \
   template void attention_backward(const AttentionInputs<T>&, const AttentionOptions&,          \

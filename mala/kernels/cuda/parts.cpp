@@ -10,11 +10,12 @@ namespace {
 
 // In tiles of a team: what a block does besides takes as long as some two, and so does a kernel
 // that adds what clusters leave.
-int64_t hopper_cost(const HopperSide& side, const HopperParts& of, int64_t at_once) {
-  constexpr int64_t kBesides = 2, kAdding = 2;
-  return divide_up(side.heads * of.parts, at_once) *
-             (divide_up(side.tiles, of.parts * side.teams) + kBesides) +
-         (side.adds && of.cluster < of.parts ? kAdding : 0);
+constexpr int64_t kBesides = 2, kAdding = 2;
+
+// Of blocks that take so long each. Mostly they run at once, and nobody has to divide: a call tries
+// over a hundred choices.
+int64_t hopper_cost(int64_t blocks, int64_t at_once, int64_t of_block) {
+  return (blocks <= at_once ? 1 : divide_up(blocks, at_once)) * of_block;
 }
 
 // Counts that clusters of all sizes divide: powers of two, and then whole clusters.
@@ -44,11 +45,13 @@ HopperParts hopper_parts(const HopperSide& side, const DeviceFacts& device, int 
   for (int64_t parts = 1; parts <= kMostParts; parts = next_parts(parts)) {
     if (best_cost > 0 && (parts > side.tiles || parts * side.heads > 2 * all)) break;
     if (parts < least && next_parts(parts) <= kMostParts) continue;
+    const int64_t of_block = divide_up(side.tiles, parts * side.teams) + kBesides;
     for (int i = side.adds ? DeviceFacts::kClusters - 1 : 0; i >= 0; --i) {
       const HopperParts of{parts, 1 << i};
       const int64_t at_once = i == 0 ? all : device.cluster_blocks[i];
-      if (parts % of.cluster != 0 || at_once == 0) continue;
-      const int64_t cost = hopper_cost(side, of, at_once);
+      if (parts % (int64_t{1} << i) != 0 || at_once == 0) continue;
+      const int64_t cost = hopper_cost(side.heads * parts, at_once, of_block) +
+                           (side.adds && of.cluster < parts ? kAdding : 0);
       if (best_cost > 0 && cost >= best_cost) continue;
       best = of;
       best_cost = cost;
@@ -62,13 +65,13 @@ int64_t hopper_part_tokens(const HopperSide& side, int64_t parts) {
 }
 
 int64_t sweep_part_tokens(int64_t heads, int64_t tiles, int64_t at_once) {
-  constexpr int64_t kBesides = 3, kMostTiles = kMostPartTokens / kHopperTile;
+  constexpr int64_t kBesidesOfSweep = 3, kMostTiles = kMostPartTokens / kHopperTile;
   int64_t best = 1, best_cost = 0;  // tiles of a part
   for (int64_t part = std::min(tiles, std::max(kMostTiles, divide_up(tiles, kMostParts))); part > 0;
        --part) {
     const int64_t parts = divide_up(tiles, part);
     if (parts > kMostParts) break;
-    const int64_t cost = divide_up(heads * parts, at_once) * (part + kBesides);
+    const int64_t cost = divide_up(heads * parts, at_once) * (part + kBesidesOfSweep);
     if (best_cost > 0 && cost >= best_cost) continue;
     best = part;
     best_cost = cost;

@@ -169,11 +169,12 @@ void Plan<T>::find_sequences(const AttentionInputs<T>& inputs, const AttentionOp
     if (!form.keys_in_state.empty()) one.k_count = form.keys_in_state[i];
     sequences_.push_back(one);
   }
-  for (size_t i = 0; i < count; ++i) {
-    const Sequence& one = sequences_.empty() ? call.alike : sequences_[i];
-    queries_.add(one.q_count, one.q_width, one.earlier);
-    keys_.add(one.k_count, one.k_width, one.earlier);
-  }
+  auto add = [&](const Sequence& one, int64_t sequences) {
+    queries_.add(one.q_count, one.q_width, one.earlier, sequences);
+    keys_.add(one.k_count, one.k_width, one.earlier, sequences);
+  };
+  for (const Sequence& one : sequences_) add(one, 1);
+  if (sequences_.empty()) add(call.alike, call.sequences);
 }
 
 template <typename T>

@@ -41,12 +41,13 @@ struct Side {
   int64_t least_width = 0, most_width = 0;
   int64_t first = 0, last = 0;  // positions, before a rope's own offset
 
-  void add(int64_t tokens, int64_t width, int64_t earlier) {
+  // So many sequences that are alike.
+  void add(int64_t tokens, int64_t width, int64_t earlier, int64_t sequences) {
     least_width = total == 0 ? width : std::min(least_width, width);
     first = total == 0 ? earlier : std::min(first, earlier);
     last = std::max(last, earlier + tokens - 1);
     longest = std::max(longest, tokens);
-    total += tokens;
+    total += sequences * tokens;
     most_width = std::max(most_width, width);
   }
   bool operator==(const Side&) const = default;
