@@ -1,7 +1,6 @@
 // Copies a problem to the device, runs it there, and brings the results back.
 #include "tests/kernels/cuda_attention_run.h"
 
-#include <algorithm>
 #include <memory>
 
 #include "mala/kernels/cuda/attention.h"
@@ -41,22 +40,22 @@ class DeviceCall {
         state_(state_size(problem.about) * sizeof(float)) {
     options_.q_rope = q_rope_.rope;
     options_.k_rope = k_rope_.rope;
-    const int64_t forward_bytes = gpu::attention_forward_scratch_bytes(inputs(), options_);
-    const int64_t backward_bytes = gpu::attention_backward_scratch_bytes(inputs(), options_);
-    scratch_ = std::make_unique<DeviceBytes>(std::max(forward_bytes, backward_bytes), left_behind);
+    scratch_ = std::make_unique<DeviceBytes>(
+        gpu::attention_forward_scratch_bytes(inputs(), options_), left_behind);
+    backward_scratch_ = std::make_unique<DeviceBytes>(
+        gpu::attention_backward_scratch_bytes(inputs(), options_), left_behind);
     MALA_CUDA_CHECK(cudaDeviceSynchronize());  // streams of a test do not wait for the default one
   }
 
   void launch(Pass pass, cudaStream_t stream) {
     const std::span<float> state{reinterpret_cast<float*>(state_.data()),
                                  state_.size() / sizeof(float)};
-    const std::span<std::byte> scratch{scratch_->data(), scratch_->size()};
-    gpu::attention_forward<T>(inputs(), options_, out_.output(), state, scratch, stream);
+    gpu::attention_forward<T>(inputs(), options_, out_.output(), state, span_of(*scratch_), stream);
     if (pass == Pass::kForward) return;
     gpu::attention_backward<T>(
         inputs(), options_, g_.view(), state,
-        {dq_.output(), dk_.output(), dv_.output(), dlocal_.output(), dgate_.output()}, scratch,
-        stream);
+        {dq_.output(), dk_.output(), dv_.output(), dlocal_.output(), dgate_.output()},
+        span_of(*backward_scratch_), stream);
   }
 
   AttentionResults results(Pass pass) {
@@ -69,13 +68,17 @@ class DeviceCall {
     dgate_.copy_back(host_.gate);
     EXPECT_TRUE(host_out_.guards_intact() && host_.guards_intact())
         << "memory beside an output was written: " << describe(problem_.about);
-    EXPECT_TRUE(state_.guards_intact() && scratch_->guards_intact())
+    EXPECT_TRUE(state_.guards_intact() && scratch_->guards_intact() &&
+                backward_scratch_->guards_intact())
         << "memory beside the state or the scratch was written: " << describe(problem_.about);
     if (pass == Pass::kForward) return {.out = host_out_.values()};
     return host_.with(host_out_.values());
   }
 
  private:
+  static std::span<std::byte> span_of(const DeviceBytes& bytes) {
+    return {bytes.data(), bytes.size()};
+  }
   static int64_t state_size(const AttentionCase& c) {
     return attention_state_size(c.sequences(), c.kv_heads(), c.dim, c.value_dim);
   }
@@ -92,7 +95,7 @@ class DeviceCall {
   GuardedGradients<T> host_;
   DeviceTensor<T> out_, dq_, dk_, dv_, dlocal_, dgate_;
   DeviceBytes state_;
-  std::unique_ptr<DeviceBytes> scratch_;
+  std::unique_ptr<DeviceBytes> scratch_, backward_scratch_;  // each call has its own bytes
 };
 
 }  // namespace

@@ -214,18 +214,28 @@ TYPED_TEST(GpuAttention, PackedSequences) {
 // The state is in the order that mala/kernels/attention.h documents, so that a backward on another
 // device could take it up; and a small scratch is refused before anything runs.
 TYPED_TEST(GpuAttention, RefusesASmallScratch) {
-  TypeParam elements[2][40] = {};
+  TypeParam elements[4][40] = {};
   const HeadsView<const TypeParam> x = dense_heads(elements[0], 1, 1, 5, 8);
-  const HeadsView<TypeParam> out = dense_heads(elements[1], 1, 1, 5, 8);
+  HeadsView<TypeParam> outputs[3];
+  for (int i = 0; i < 3; ++i) outputs[i] = dense_heads(elements[1 + i], 1, 1, 5, 8);
   std::vector<float> state(attention_state_size(1, 1, 8, 8));
   std::vector<std::byte> scratch(8);
-  try {
-    gpu::attention_forward<TypeParam>({x, x, x, {}, {}}, {}, out, state, scratch, nullptr);
-    FAIL() << "it ran";
-  } catch (const Error& e) {
-    EXPECT_NE(std::string(e.what()).find("gpu::attention_forward_scratch_bytes"), std::string::npos)
-        << e.what();
-  }
+  auto expect_refusal = [&](const char* advice, auto&& call) {
+    try {
+      call();
+      ADD_FAILURE() << "it ran";
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find(advice), std::string::npos) << e.what();
+    }
+  };
+  const AttentionInputs<TypeParam> inputs{x, x, x, {}, {}};
+  expect_refusal("gpu::attention_forward_scratch_bytes", [&] {
+    gpu::attention_forward<TypeParam>(inputs, {}, outputs[0], state, scratch, nullptr);
+  });
+  expect_refusal("gpu::attention_backward_scratch_bytes", [&] {
+    gpu::attention_backward<TypeParam>(inputs, {}, x, state, {outputs[0], outputs[1], outputs[2]},
+                                       scratch, nullptr);
+  });
 }
 
 AttentionCase split_case() {

@@ -18,7 +18,7 @@ int64_t scratch_bytes(const char* where, const AttentionInputs<T>& inputs,
 
 template <typename T>
 AttentionBuffers buffers_of(const char* where, const Plan<T>& plan, std::span<const float> state,
-                            std::span<std::byte> scratch) {
+                            std::span<std::byte> scratch, const char* advice) {
   constexpr uintptr_t kAlign = 16;  // of a vector
   check(reinterpret_cast<uintptr_t>(state.data()) % kAlign == 0, where,
         "the state does not begin at a multiple of ", kAlign,
@@ -26,9 +26,7 @@ AttentionBuffers buffers_of(const char* where, const Plan<T>& plan, std::span<co
   return {.state = std::as_bytes(state),
           .scratch = scratch,
           .scratch_bytes = plan.scratch_bytes,
-          .scratch_advice =
-              "ask gpu::attention_forward_scratch_bytes, or that of the backward, "
-              "with the same device current"};
+          .scratch_advice = advice};
 }
 
 }  // namespace
@@ -52,7 +50,10 @@ void attention_forward(const AttentionInputs<T>& inputs, const AttentionOptions&
   check_inputs(kWhere, inputs, options);
   Launcher on(stream, inputs.q);
   Plan<T> plan(inputs, options, Direction::kForward, on.device(), scratch);
-  check_forward(kWhere, inputs, out, buffers_of<T>(kWhere, plan, state, scratch));
+  check_forward(
+      kWhere, inputs, out,
+      buffers_of<T>(kWhere, plan, state, scratch,
+                    "ask gpu::attention_forward_scratch_bytes with the same device current"));
   plan.set_tensors(out);
   plan.call.state = state.data();
   plan.launch_tables(on);
@@ -68,8 +69,10 @@ void attention_backward(const AttentionInputs<T>& inputs, const AttentionOptions
   check_inputs(kWhere, inputs, options);
   Launcher on(stream, inputs.q);
   Plan<T> plan(inputs, options, Direction::kBackward, on.device(), scratch);
-  check_backward(kWhere, inputs, out_gradient, gradients,
-                 buffers_of<T>(kWhere, plan, state, scratch));
+  check_backward(
+      kWhere, inputs, out_gradient, gradients,
+      buffers_of<T>(kWhere, plan, state, scratch,
+                    "ask gpu::attention_backward_scratch_bytes with the same device current"));
   plan.set_tensors(out_gradient, gradients);
   plan.call.state = const_cast<float*>(state.data());  // which the passes only read
   plan.launch_tables(on);
