@@ -48,7 +48,9 @@ function(mala_python_tests name)
   endif()
   add_test(NAME ${name}/python
     COMMAND ${python} -B -m pytest -q -p no:cacheprovider ${CMAKE_CURRENT_SOURCE_DIR})
-  set_tests_properties(${name}/python PROPERTIES ENVIRONMENT "${arg_ENVIRONMENT}" TIMEOUT 600)
+  # Begun first, so that no core is without work at the end.
+  set_tests_properties(${name}/python PROPERTIES ENVIRONMENT "${arg_ENVIRONMENT}" TIMEOUT 600
+    COST 100)
 endfunction()
 
 # mala_bench(attention DEPS mala::ops) builds bench/attention_bench.cpp
