@@ -35,6 +35,8 @@ T __shfl_xor_sync(uint32_t mask, T x, int lanes, const MalaWhere& where = MalaWh
   mala::emulator::fail_at(where, "__trap()");
 }
 
+inline void __builtin_assume(bool) {}
+
 // Memory. No two threads run at once, so that nothing needs to be atomic.
 template <typename T>
 T __ldg(const T* at) {

@@ -18,7 +18,8 @@ template <typename T>
 __device__ __forceinline__ CausalWeights causal_weights(const Call<T>& call, float c, float inverse,
                                                         float s, float r) {
   const float rotated = c * r, magnitude = call.rotated_magnitude() ? rotated : c * s;
-  const RuleTerms<float> terms = rule_terms(call.rule, magnitude, call.eps);
+  const RuleTerms<float> terms =
+      rule_terms_of(call.rule, magnitude, nearly_inverse(magnitude + call.eps));
   const float mean = call.centred() ? fmaf(-terms.gain, rotated, 1.0f) : -terms.shift;
   return {.product = c * terms.gain,
           .mean = mean * inverse,

@@ -13,6 +13,11 @@ namespace mala::gpu {
 // Bytes of shared memory that a block can have: on Hopper, and on any device.
 constexpr int kSharedBytes = 227 * 1024, kLeastSharedBytes = 99 * 1024;
 
+// Whether so many blocks fit on a multiprocessor of Hopper, each with a KiB of the system's.
+constexpr bool fit_at_once(int blocks, int bytes) {
+  return blocks * (bytes + 1024) <= kSharedBytes + 1024;
+}
+
 // Types finer than what tensor cores take in: their numbers have two parts, and their sums are
 // added tile by tile.
 template <typename T>
@@ -93,7 +98,7 @@ constexpr Teams teams_on_hopper(int padded) {
 constexpr int kSweepTeamsOnHopper = 3, kGradientTeamsOnHopper = 2;
 // Bytes that a block has for turns, in the forward, and over queries and keys in the backward.
 constexpr int near_bytes_forward(int padded, int teams = 0) {
-  if (teams == 1 && padded == 64) return 4608;
+  if (teams == 1 && padded < 128) return 4608;
   return (padded == 64 ? 28 : 32) * 1024;
 }
 constexpr int kNearBytesOfQueries = 36 * 1024;

@@ -103,10 +103,7 @@ struct KeySums {
   __device__ __forceinline__ FourParts<T> features_of(const AxisSpot* spots, int half, int tokens,
                                                       int stage) {
     // Asked for first, so that they arrive while phi is computed.
-    Turns<Kind::kHow, 4> by;
-    if (Walk<Kind::kHow>::turns(call.k_turning)) {
-      by = {call.k_turning, spots[2 * (tokens + 4 * half)], pair};
-    }
+    const Turns<Kind::kHow, 4> by(call.k_turning, spots[2 * (tokens + 4 * half)], pair);
     const Four phi = features<T>(Kind::feature(call), keys.four(half, 0, tokens, stage));
     const float count = counts<kWhole>(tokens + 4 * half);
     add_scaled(plain, count, phi);

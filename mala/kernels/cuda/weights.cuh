@@ -17,8 +17,7 @@ struct RowWeights {
 
 template <typename T>
 __device__ __forceinline__ RowWeights row_weights(const Call<T>& call, float c, float s, float r) {
-  // Off by two units in the last place at most, without a division's many steps.
-  const RuleTerms<float> terms = rule_terms_of(call.rule, s, __fdividef(1.0f, s + call.eps));
+  const RuleTerms<float> terms = rule_terms_of(call.rule, s, nearly_inverse(s + call.eps));
   RowWeights weights{.product = c * terms.gain,
                      .product_slope = c * terms.gain_slope,
                      .mean = 1.0f,

@@ -9,10 +9,10 @@
 namespace mala::gpu::hopper {
 
 // S_c of a usual head, whose floats lie at place(i), with the mean value as its vector.
-template <int kDim, class Place>
+template <int kThreads, int kDim, class Place>
 __device__ __forceinline__ void fill_centred(const FineMatrix<kDim>& to, const float* state,
                                              const QueryVectors<kDim>& head, Place place) {
-  to.fill([&](int feature, int column) {
+  to.template fill<kThreads>([&](unsigned feature, unsigned column) {
     Four s = load_four(state + place(feature * kDim + column));
     add_scaled(s, -head.rotated_sum[feature], load_four(head.value_mean + column));
     return s;
@@ -20,8 +20,8 @@ __device__ __forceinline__ void fill_centred(const FineMatrix<kDim>& to, const f
   to.fill_vector(head.value_mean);
 }
 
-// Four lanes share two rows. What follows from a row's sums is found once: by its first two lanes
-// for the upper row, by the others for the lower one.
+// Four lanes share two rows. What follows from a row's sums is found by two of them: by the first
+// two for the upper row, by the others for the lower one.
 struct SharedRows {
   bool lower = threadIdx.x & 2;
 
@@ -156,7 +156,7 @@ struct ApplyPass {
 };
 
 // All tiles, with a state whose floats lie at place(i): S_c and the vectors are filled first.
-template <int kDim, class Kind, class Place>
+template <int kThreads, int kDim, class Kind, class Place>
 __device__ __forceinline__ void apply_state(ApplyPass<kDim, Kind>& pass, const Call<BFloat16>& call,
                                             const Turning& turning, const Task& task,
                                             const float* state, Place place,
@@ -164,7 +164,7 @@ __device__ __forceinline__ void apply_state(ApplyPass<kDim, Kind>& pass, const C
                                             const FineMatrix<kDim>& matrix) {
   const HeadScales scales = head_scales(call, task.sequence.k_count);
   fill_vectors(call, state, scales, head);
-  fill_centred(matrix, state, head, place);
+  fill_centred<kThreads>(matrix, state, head, place);
   show_to_tensor_cores();
   __syncthreads();
   pass.run(call, turning, task, scales.c, head, matrix);
@@ -173,10 +173,12 @@ __device__ __forceinline__ void apply_state(ApplyPass<kDim, Kind>& pass, const C
 // S_c, vectors, and slots of queries.
 template <int kDim, int kTeams, class Kind>
 struct ApplyBlock {
+  static constexpr int kThreads = kTeams * kGroupThreads;
   static constexpr int kVectors = FineMatrix<kDim>::kBytes;
   static constexpr int kSlots = kVectors + QueryVectors<kDim>::kBytes;
   static constexpr int kTurns = kSlots + kTeams * ApplyPass<kDim, Kind>::kSlotBytes;
   static constexpr int kBytes = kTurns + near_bytes<Kind>(near_bytes_forward(kDim));
+  static_assert(fit_at_once(1, kBytes));
 };
 
 // How many warpgroups a block has.
@@ -204,8 +206,8 @@ __global__ void __launch_bounds__(kTeams* kGroupThreads, 1)
   wait_for_turns(turning);
   let_next_begin();
   const float* state = call.state + task.unit * call.layout.size();
-  apply_state(
-      pass, call, turning, task, state, [](int i) { return i; },
+  apply_state<Block::kThreads>(
+      pass, call, turning, task, state, [](unsigned i) { return i; },
       QueryVectors<kDim>(memory + Block::kVectors), FineMatrix<kDim>{shared_address(memory)});
 #else
   __trap();  // never launched there

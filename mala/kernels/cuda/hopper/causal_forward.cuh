@@ -17,7 +17,7 @@ template <class Kind>
 struct SweepBlock {
   static constexpr int kTeam = SweepPanels::bytes(kForwardRaw);
   static constexpr int kTriangle = kSweepTeams * kTeam, kTurns = kTriangle + kTilePanelBytes;
-  static constexpr int kOnes = kTurns + TileTurns<Kind>::kBytes, kBroken = kOnes + kOnesBytes;
+  static constexpr int kOnes = kTurns + TileTurns<Kind>::kBytes, kBroken = kOnes + kNarrowOnesBytes;
   static constexpr int kBytes = kBroken + kSweepTeams * static_cast<int>(sizeof(BrokenRows));
   static_assert(kBytes <= kSharedBytes);
 };
@@ -236,7 +236,7 @@ struct CausalSweep {
       const float scores = row_sum(in_tile.of[half]), rotated = row_sum(r.of[half]) + scores;
       const float plain = Kind::kTurns ? row_sum(s.of[half]) : rotated;
       const int of_tile = max(min(lane.row(half) + 1, keys_left), 0);
-      const float inverse = __frcp_rn(static_cast<float>(seen + of_tile));
+      const float inverse = nearly_inverse(static_cast<float>(seen + of_tile));
       const CausalWeights weights = causal_weights(
           call, call.key_mean ? call.scale * inverse : call.scale, inverse, plain, rotated);
       // So small a number leaves nothing of a product.
@@ -316,7 +316,7 @@ __global__ void __launch_bounds__(kSweepTeams* kGroupThreads, 1)
   const SweepTables tables{at + Block::kTriangle, at + Block::kTurns};
   wait_for_previous();
   let_next_begin();
-  fill_ones(at + Block::kOnes);
+  fill_ones(at + Block::kOnes, kNarrowOnesBytes);
   tables.template fill<Kind>(call);
   const SweepPart part = sweep_part(heads, kSweepTeams, team.index);
   if (part.part >= parts) return;

@@ -71,7 +71,7 @@ struct SweepState {
   __device__ __forceinline__ void go_on(int next, int keys, int seen) {
     count += keys;
     if (next == 1 && seen == count) {
-      const float inverse = __frcp_rn(static_cast<float>(count));
+      const float inverse = nearly_inverse(static_cast<float>(count));
 #pragma unroll
       for (int half = 0; half < 2; ++half) centre[half] = inverse * values.c[2 * half];
     }

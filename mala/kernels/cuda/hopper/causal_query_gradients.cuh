@@ -18,7 +18,7 @@ template <class Kind>
 struct QueryGradientSweepBlock {
   static constexpr int kTeam = SweepPanels::bytes(6);
   static constexpr int kTriangle = kGradientTeams * kTeam, kTurns = kTriangle + kTilePanelBytes;
-  static constexpr int kOnes = kTurns + TileTurns<Kind>::kBytes, kBroken = kOnes + kOnesBytes;
+  static constexpr int kOnes = kTurns + TileTurns<Kind>::kBytes, kBroken = kOnes + kNarrowOnesBytes;
   static constexpr int kBytes = kBroken + kGradientTeams * static_cast<int>(sizeof(BrokenRows));
   static_assert(kBytes <= kSharedBytes);
 };
@@ -284,7 +284,7 @@ struct CausalQueryGradients {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int of_tile = max(min(lane.row(half) + 1, keys_left), 0);
-      const float inverse = __frcp_rn(static_cast<float>(seen + of_tile));
+      const float inverse = nearly_inverse(static_cast<float>(seen + of_tile));
       const CausalWeights w =
           causal_weights(call, call.key_mean ? call.scale * inverse : call.scale, inverse,
                          row_sum(s.of[half]), row_sum(r.of[half]));
@@ -348,7 +348,7 @@ __global__ void __launch_bounds__(kGradientTeams* kGroupThreads, 1)
   const SweepTables tables{at + Block::kTriangle, at + Block::kTurns};
   wait_for_previous();
   let_next_begin();
-  fill_ones(at + Block::kOnes);
+  fill_ones(at + Block::kOnes, kNarrowOnesBytes);
   tables.template fill<Kind>(call);
   const SweepPart part = sweep_part(heads, kGradientTeams, team.index);
   if (part.part >= parts) return;

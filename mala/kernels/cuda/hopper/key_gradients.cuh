@@ -22,6 +22,8 @@ struct KeyGradientBlock {
   static constexpr int kOnes = kVectors + KeyVectors<kDim>::kBytes;
   static constexpr int kTurns = kOnes + kNarrowGroupBytes;
   static constexpr int kBytes = kTurns + near_bytes_of_keys(kDim, kTeams);
+  static constexpr int kAtOnce = teams_on_hopper(kDim).key_gradients / kTeams;
+  static_assert(fit_at_once(kAtOnce, kBytes));
 };
 
 // dS for products with features in registers, its transpose for those with values as they lie in
@@ -32,9 +34,10 @@ __device__ __forceinline__ void fill_state_gradient(const float* sums, std::byte
   using Block = KeyGradientBlock<kDim, kTeams>;
   const uint32_t at = shared_address(memory);
   const FineMatrix<kDim> right{at + Block::kRight};
-  right.fill([&](int feature, int column) { return load_four(sums + feature * kDim + column); });
+  right.template fill<Block::kThreads>(
+      [&](unsigned feature, unsigned column) { return load_four(sums + feature * kDim + column); });
   const Matrix<kDim> transposed{at};
-  transposed.fill([&](int k, int unit, int pair) -> float2 {
+  transposed.template fill<Block::kThreads>([&](unsigned k, unsigned unit, int pair) -> float2 {
     const float* from = sums + (first_column(unit) + 8 * pair) * kDim + k;
     return {from[0], from[kDim]};
   });
@@ -55,8 +58,7 @@ __device__ __forceinline__ void fill_state_gradient(const float* sums, std::byte
     store_shared(at + Block::kBase + 16 * i, {});
   }
   if (threadIdx.x < kNarrowGroupBytes / 16) {
-    constexpr uint32_t kOnes = 0x3F803F80u;
-    store_shared(at + Block::kOnes + 16 * threadIdx.x, {kOnes, kOnes, kOnes, kOnes});
+    store_shared(at + Block::kOnes + 16 * threadIdx.x, {kTwoOnes, kTwoOnes, kTwoOnes, kTwoOnes});
   }
   __syncthreads();
   // Three parts of bfloat16 are a float32.
@@ -232,12 +234,10 @@ struct KeyGradientPass {
 
 // Grid (heads of keys, parts).
 template <int kDim, int kTeams, class Kind>
-__global__ void __launch_bounds__(kTeams* kGroupThreads,
-                                  teams_on_hopper(kDim).key_gradients / kTeams)
+__global__ void __launch_bounds__(kTeams* kGroupThreads, KeyGradientBlock<kDim, kTeams>::kAtOnce)
     key_gradients_kernel(const __grid_constant__ Call<BFloat16> call) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Block = KeyGradientBlock<kDim, kTeams>;
-  static_assert(Block::kBytes <= kSharedBytes);
   extern __shared__ __align__(kAlign) std::byte panels_of_block[];
   std::byte* memory = panels_of_block;
   if (call.table) wait_for_previous();

@@ -2,15 +2,18 @@
 #pragma once
 
 #include "mala/kernels/cuda/head.cuh"
+#include "mala/kernels/cuda/hopper/share.cuh"
 #include "mala/kernels/cuda/hopper/teams.cuh"
 
 namespace mala::gpu::hopper {
 
 // A lane has, of the rows of its results, the eight columns from 8 t on of each block of 32. So
 // pairs of columns 8 apart stand together in a unit of a right side; this is the first of them.
-__device__ __forceinline__ int first_column(int unit) { return unit / 4 * 32 + unit % 4 * 2; }
+__device__ __forceinline__ unsigned first_column(unsigned unit) {
+  return unit / 4 * 32 + unit % 4 * 2;
+}
 // The place of a column among those of a result.
-__device__ __forceinline__ int result_column(int column) {
+__device__ __forceinline__ unsigned result_column(unsigned column) {
   return column / 32 * 32 + column % 8 / 2 * 8 + column % 32 / 8 * 2 + column % 2;
 }
 
@@ -26,11 +29,10 @@ struct Matrix {
 
   // By all threads of the block: two_at(k, unit, pair) are the numbers of a pair. Threads that
   // follow each other have rows that do.
-  template <class Two>
+  template <unsigned kThreads, class Two>
   __device__ __forceinline__ void fill(Two two_at) const {
-#pragma unroll 2
-    for (int i = threadIdx.x; i < kDim * kDim / 8; i += blockDim.x) {
-      const int k = i % kDim, unit = i / kDim;
+    share_all<kDim * kDim / 8, kThreads>([&](unsigned i) {
+      const unsigned k = i % kDim, unit = i / kDim;
       uint32_t first[4], rest[4];
 #pragma unroll
       for (int pair = 0; pair < 4; ++pair) {
@@ -42,7 +44,7 @@ struct Matrix {
       const uint32_t at = address + unit / 8 * kPanelBytes + in_panel(k, unit % 8);
       store_shared(at, {first[0], first[1], first[2], first[3]});
       store_shared(at + kPartBytes, {rest[0], rest[1], rest[2], rest[3]});
-    }
+    });
   }
   __device__ __forceinline__ uint64_t panels() const { return panel(address, kPanelBytes); }
   // Of what panels() gave: rows 16 * step and on.
@@ -78,12 +80,12 @@ struct FineMatrix {
   uint32_t address;
 
   // By all threads of the block: four_at(feature, column) are neighbours of a row.
-  template <class FourAt>
+  template <unsigned kThreads, class FourAt>
   __device__ __forceinline__ void fill(FourAt four_at) const {
-    constexpr int kFours = kDim / 4;
-    for (int i = threadIdx.x; i < kFours * kFours; i += blockDim.x) {
-      const int column = i % kFours * 4, place = i / kFours;  // of four features, 8 apart
-      const int block = place / 8, unit = place % 8;
+    constexpr unsigned kFours = kDim / 4;
+    share_all<kFours * kFours, kThreads>([&](unsigned i) {
+      const unsigned column = i % kFours * 4, place = i / kFours;  // of four features, 8 apart
+      const unsigned block = place / 8, unit = place % 8;
       Four rows[4];
 #pragma unroll
       for (int t = 0; t < 4; ++t) rows[t] = four_at(block * 32 + 8 * t + unit, column);
@@ -95,7 +97,7 @@ struct FineMatrix {
             {bits_of(balanced_for_tf32(rows[0].x[j])), bits_of(balanced_for_tf32(rows[1].x[j])),
              bits_of(balanced_for_tf32(rows[2].x[j])), bits_of(balanced_for_tf32(rows[3].x[j]))});
       }
-    }
+    });
   }
   // Places 0 to 2 are for the upper part of a factor, again, and for the rest of it.
   __device__ __forceinline__ void fill_vector(const float* vector) const {

@@ -23,6 +23,7 @@ struct QueryGradientBlock {
   static constexpr int kVectors = kMeans + 16 * kDim;
   static constexpr int kTurns = kVectors + QueryVectors<kDim>::kBytes;
   static constexpr int kBytes = kTurns + kNearBytesOfQueries;
+  static_assert(fit_at_once(kAtOnce, kBytes));
 };
 
 // What a row's gradient has of S_c g, of the rotated and of the plain key.
@@ -43,11 +44,11 @@ __device__ __forceinline__ RowGradient row_gradient(const Call<BFloat16>& call,
           .ds = ds};
 }
 
-template <int kDim>
+template <int kThreads, int kDim>
 __device__ __forceinline__ void fill_centred_transposed(const Matrix<kDim>& to, const float* state,
                                                         const QueryVectors<kDim>& head) {
-  to.fill([&](int k, int unit, int pair) -> float2 {
-    const int feature = first_column(unit) + 8 * pair;
+  to.template fill<kThreads>([&](unsigned k, unsigned unit, int pair) -> float2 {
+    const unsigned feature = first_column(unit) + 8 * pair;
     const float* from = state + feature * kDim + k;
     const float mean = head.value_mean[k];
     return {fmaf(-head.rotated_sum[feature], mean, from[0]),
@@ -205,17 +206,7 @@ struct QueryGradientPass {
                          times_slope(Feature::kElu1, of.plain, y));
         }
       }
-      auto add_to_keys = [&](auto part) {
-#pragma unroll
-        for (int i = 0; i < 2 * kBlocks; ++i) {
-          add_scaled(keys[i / 2], ds[i % 2], phi[i / 2][i % 2].*part);
-        }
-      };
-      if (Kind::kTurns && call.rotated_magnitude()) {
-        add_to_keys(&Features<8>::turned);
-      } else {
-        add_to_keys(&Features<8>::plain);
-      }
+      add_to_keys(keys, phi, ds, Kind::kTurns && call.rotated_magnitude());
       d_query.go_on(kStep);
       tokens.advance(turning, kStep);
       wait_products();
@@ -251,6 +242,23 @@ struct QueryGradientPass {
                                    step > 0);
     }
     commit_products();
+  }
+
+  // ds_i phi(q_i), where `late` after they turned.
+  static __device__ __forceinline__ void add_to_keys(Eight (&keys)[kBlocks],
+                                                     const Features<8> (&phi)[kBlocks][2],
+                                                     const float (&ds)[2], bool late) {
+    auto add = [&](auto part) {
+#pragma unroll
+      for (int i = 0; i < 2 * kBlocks; ++i) {
+        add_scaled(keys[i / 2], ds[i % 2], phi[i / 2][i % 2].*part);
+      }
+    };
+    if (late) {
+      add(&Features<8>::turned);
+    } else {
+      add(&Features<8>::plain);
+    }
   }
 
   // Sums over rows of this warpgroup's columns, and what sums.write() told of all.
@@ -295,7 +303,6 @@ __global__ void __launch_bounds__(QueryGradientBlock<kDim, kTeams>::kThreads,
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Block = QueryGradientBlock<kDim, kTeams>;
   using Memory = QueryGradientTeam<kDim>;
-  static_assert(Block::kAtOnce * (Block::kBytes + 1024) <= kSharedBytes + 1024);
   static_assert(4 * kStateSize<kDim> <= Memory::kWeights);
   extern __shared__ __align__(kAlign) std::byte panels_of_block[];
   std::byte* memory = panels_of_block;
@@ -313,7 +320,7 @@ __global__ void __launch_bounds__(QueryGradientBlock<kDim, kTeams>::kThreads,
   const float* state = call.state + task.unit * call.layout.size();
   const QueryVectors<kDim> head(memory + Block::kVectors);
   fill_vectors(call, state, scales, head);
-  fill_centred_transposed(Matrix<kDim>{at + Block::kTransposed}, state, head);
+  fill_centred_transposed<Block::kThreads>(Matrix<kDim>{at + Block::kTransposed}, state, head);
   for (int i = threadIdx.x; i < kDim; i += blockDim.x) {
     store_in_row(at + Block::kMeans, i, head.value_mean[i]);
   }
@@ -323,8 +330,8 @@ __global__ void __launch_bounds__(QueryGradientBlock<kDim, kTeams>::kThreads,
   pass.run(call, turning, task, scales.c, head, reinterpret_cast<float*>(of_team + Memory::kRows),
            reinterpret_cast<float*>(of_team));
   auto* sums = reinterpret_cast<float*>(memory);
-  add_teams<kDim>(sums, kTeams, Memory::kBytes / 4);
-  write_cluster_sums<kDim>(sums, call.parts, task.slot);
+  add_teams<kDim, Block::kThreads>(sums, kTeams, Memory::kBytes / 4);
+  write_cluster_sums<kDim, Block::kThreads>(sums, call.parts, task.slot);
 #else
   __trap();  // never launched there
 #endif

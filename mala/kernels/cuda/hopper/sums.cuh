@@ -2,6 +2,7 @@
 #pragma once
 
 #include "mala/kernels/cuda/hopper/cluster.cuh"
+#include "mala/kernels/cuda/hopper/share.cuh"
 
 namespace mala::gpu::hopper {
 
@@ -12,39 +13,39 @@ constexpr int kStateSize = kDim* kDim + 3 * kDim;
 // Where float `i` of a state lies: eights of a row change places from row to row, so that lanes
 // which write the same columns of rows that follow each other do not get into each other's way.
 template <int kDim>
-__device__ __forceinline__ int swapped(int i) {
+__device__ __forceinline__ unsigned swapped(unsigned i) {
   return i < kDim * kDim ? i ^ (i / kDim % 4 << 3) : i;
 }
 
 // Adds the sums of the teams of a block, which lie `stride` floats apart, to those of the first.
-template <int kDim>
+template <int kDim, int kThreads>
 __device__ __forceinline__ void add_teams(float* sums, int teams, int stride) {
   __syncthreads();
-  for (int i = 4 * threadIdx.x; i < kStateSize<kDim> && teams > 1; i += 4 * blockDim.x) {
+  if (teams == 1) return;
+  share_all<kStateSize<kDim> / 4, kThreads>([&](unsigned four) {
+    const unsigned i = 4 * four;
     Four sum = load_four(sums + i);
 #pragma unroll 4
     for (int team = 1; team < teams; ++team) {
       add_scaled(sum, 1.0f, load_four(sums + team * stride + i));
     }
     store_four(sums + i, sum);
-  }
+  });
   __syncthreads();
 }
 
 // The sums of all blocks of a cluster, in the order of their ranks: each block has a share of them,
 // and hands it to give(place, four). Afterwards others may still be reading; see Cluster::sync().
-template <int kDim, class Give>
+template <int kDim, int kThreads, class Give>
 __device__ __forceinline__ void add_blocks(const Cluster& cluster, const float* sums, Give give) {
   if (cluster.size == 1) {
-#pragma unroll 4
-    for (int i = 4 * threadIdx.x; i < kStateSize<kDim>; i += 4 * blockDim.x) {
-      give(i, load_four(sums + i));
-    }
+    share_all<kStateSize<kDim> / 4, kThreads>(
+        [&](unsigned four) { give(4 * four, load_four(sums + 4 * four)); });
     return;
   }
   cluster.sync();
-  const int step = 4 * blockDim.x * cluster.size;
-  for (int i = 4 * (cluster.rank * blockDim.x + threadIdx.x); i < kStateSize<kDim>; i += step) {
+  const unsigned step = 4 * kThreads * cluster.size;
+  for (unsigned i = 4 * (cluster.rank * kThreads + threadIdx.x); i < kStateSize<kDim>; i += step) {
     Four sum = {};
 #pragma unroll 8
     for (unsigned other = 0; other < cluster.size; ++other) {
@@ -55,12 +56,13 @@ __device__ __forceinline__ void add_blocks(const Cluster& cluster, const float* 
 }
 
 // The sums of a cluster to where those of its parts would be.
-template <int kDim>
+template <int kDim, int kThreads>
 __device__ __forceinline__ void write_cluster_sums(const float* sums, float* parts, int64_t slot) {
   const Cluster cluster;
   float* to = parts + slot / cluster.size * kStateSize<kDim>;
-  add_blocks<kDim>(cluster, sums,
-                   [&](int i, const Four& four) { store_four(to + swapped<kDim>(i), four); });
+  add_blocks<kDim, kThreads>(cluster, sums, [&](unsigned i, const Four& four) {
+    store_four(to + swapped<kDim>(i), four);
+  });
   if (cluster.size > 1) cluster.sync();  // nobody leaves while others read
 }
 

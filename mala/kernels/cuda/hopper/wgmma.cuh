@@ -45,6 +45,10 @@ __device__ __forceinline__ uint64_t narrow_panel(uint32_t address,
          static_cast<uint64_t>(group_bytes >> 4) << 32;
 }
 
+// Two ones in bfloat16, and the bytes of a narrow panel of them.
+constexpr uint32_t kTwoOnes = 0x3F803F80u;
+constexpr int kNarrowOnesBytes = 16 * kStepRows;
+
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #define MALA_WGMMA(...) asm volatile(__VA_ARGS__)
 #else

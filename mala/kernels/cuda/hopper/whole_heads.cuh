@@ -10,29 +10,32 @@ namespace mala::gpu::hopper {
 
 // First tiles of keys; in their place the sums of the teams, of which the block's are the first
 // team's, and behind those S_c. A cluster's sums have their place with the third team, and slots of
-// queries with all of them, where no sums are.
+// queries with all of them, where no sums are. Ones leave theirs to the vectors.
 template <int kDim, int kTeams, class Kind>
 struct WholeBlock {
   using Sum = SumMemory<kDim>;
   using Apply = ApplyPass<kDim, Kind>;
+  static constexpr int kThreads = kTeams * kGroupThreads;
   static constexpr int kTotal = kTeams > 2 ? 2 * Sum::kTileBytes : 0;
   static constexpr int kMatrix = (4 * kStateSize<kDim> + kAlign - 1) / kAlign * kAlign;
   static constexpr int kSlots = Sum::kTileBytes - Apply::kSlotBytes;
-  static constexpr int kVectors = kTeams * Sum::kTileBytes;
-  static constexpr int kSpots = kVectors + QueryVectors<kDim>::kBytes;
-  static constexpr int kOnes = kSpots + kTeams * kSpotBytes<Kind>;
-  static constexpr int kTurns = kOnes + SumShare<kDim>::kOnesBytes;
+  static constexpr int kOnes = kTeams * Sum::kTileBytes, kVectors = kOnes;
+  static constexpr int kSpots =
+      kOnes + std::max(SumShare<kDim>::kOnesBytes, QueryVectors<kDim>::kBytes);
+  static constexpr int kTurns = kSpots + kTeams * kSpotBytes<Kind>;
   static constexpr int kBytes = kTurns + near_bytes<Kind>(near_bytes_forward(kDim, kTeams));
+  static constexpr int kAtOnce = 4 / kTeams;  // on a multiprocessor
+  static_assert(fit_at_once(kAtOnce, kBytes) && kOnes % kPanelRowBytes == 0);
 };
 
 // Grid (heads, blocks of a head), which are a cluster.
 template <int kDim, int kTeams, class Kind>
-__global__ void __launch_bounds__(kTeams* kGroupThreads, 4 / kTeams)
+__global__ void __launch_bounds__(kTeams* kGroupThreads, WholeBlock<kDim, kTeams, Kind>::kAtOnce)
     whole_heads_kernel(const __grid_constant__ Call<BFloat16> call) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Block = WholeBlock<kDim, kTeams, Kind>;
   using Sum = SumMemory<kDim>;
-  static_assert(kSumThreads<kDim> == kGroupThreads && Block::kBytes <= kSharedBytes);
+  static_assert(kSumThreads<kDim> == kGroupThreads);
   static_assert(Block::kMatrix + FineMatrix<kDim>::kBytes <= Block::kSlots);
   extern __shared__ __align__(kAlign) std::byte panels_of_block[];
   std::byte* memory = panels_of_block;
@@ -55,12 +58,12 @@ __global__ void __launch_bounds__(kTeams* kGroupThreads, 4 / kTeams)
   }
   team.sync();  // nothing but sums is needed of the tiles
   typename Block::Apply pass(call, task, kTeams, tiles + Block::kSlots);
-  add_teams<kDim>(sums, kTeams, Sum::kTileBytes / 4);
+  add_teams<kDim, Block::kThreads>(sums, kTeams, Sum::kTileBytes / 4);
 
   const Cluster cluster;
   float* state = call.state + task.unit * kStateSize<kDim>;
   float* total = sums + (cluster.size > 1 ? Block::kTotal / 4 : 0);
-  add_blocks<kDim>(cluster, sums, [&](int i, const Four& four) {
+  add_blocks<kDim, Block::kThreads>(cluster, sums, [&](unsigned i, const Four& four) {
     store_four(state + swapped<kDim>(i), four);
     for (unsigned other = 0; other < cluster.size && cluster.size > 1; ++other) {
       store_four(cluster.in_block(total + i, other), four);
@@ -73,8 +76,8 @@ __global__ void __launch_bounds__(kTeams* kGroupThreads, 4 / kTeams)
                                  near_tokens(task, task.sequence.q_width), memory + Block::kTurns);
     wait_for_turns(turning);
   }
-  apply_state(
-      pass, call, turning, task, total, [](int i) { return swapped<kDim>(i); },
+  apply_state<Block::kThreads>(
+      pass, call, turning, task, total, [](unsigned i) { return swapped<kDim>(i); },
       QueryVectors<kDim>(memory + Block::kVectors), FineMatrix<kDim>{at + Block::kMatrix});
 #else
   __trap();  // never launched there
