@@ -127,6 +127,11 @@ def power_of_two(_, operands):
     return assign(operands[0], f"{CALL}exp2_flushed({value(operands[1])})")
 
 
+@instruction(r"rcp\.approx\.ftz\.f32")
+def inverse(_, operands):
+    return assign(operands[0], f"{CALL}inverse_flushed({value(operands[1])})")
+
+
 @instruction(r"cvt\.f32\.(bf16|f16)")
 def widen(match, operands):
     return assign(operands[0], f"::mala::to_float({NARROW[match[1]]}{{{value(operands[1])}}})")

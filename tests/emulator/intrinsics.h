@@ -61,8 +61,6 @@ T atomicMax(T* at, T x) {
 // Numbers.
 inline float __uint_as_float(uint32_t x) { return std::bit_cast<float>(x); }
 inline uint32_t __float_as_uint(float x) { return std::bit_cast<uint32_t>(x); }
-inline float __fdividef(float x, float y) { return x / y; }
-inline float __frcp_rn(float x) { return 1.0f / x; }
 inline void sincospi(double x, double* sin, double* cos) {
   const double angle = std::numbers::pi * std::remainder(x, 2.0);
   *sin = std::sin(angle);

@@ -50,6 +50,7 @@ inline bool half_is_larger(uint32_t two, uint32_t others, int half) {
 }
 inline float flushed(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
 inline float exp2_flushed(float x) { return flushed(std::exp2(flushed(x))); }
+inline float inverse_flushed(float x) { return flushed(1.0f / flushed(x)); }
 inline float max_or_nan(float x, float y) { return std::isnan(x) || x > y ? x : y; }
 inline float min_or_nan(float x, float y) { return std::isnan(x) || x < y ? x : y; }
 

@@ -18,8 +18,12 @@ __device__ __forceinline__ float exponential<float>(float x) {
   return expf(x);
 }
 
-// 1 / x, off by two units in the last place at most, without a division's many steps.
-__device__ __forceinline__ float nearly_inverse(float x) { return __fdividef(1.0f, x); }
+// 1 / x, off by a unit in the last place, in one step. Numbers below 2^-126 are zero to it.
+__device__ __forceinline__ float nearly_inverse(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 
 // Of the two, or NaN where one is.
 __device__ __forceinline__ float larger(float x, float y) {

@@ -109,7 +109,7 @@ struct ApplyPass {
       const float factor = other_than_zero(weights.product);
       float factors[2], ratios[2];
       rows.tell(factor, factors);
-      rows.tell(__fdividef(weights.mean, factor), ratios);
+      rows.tell(weights.mean * nearly_inverse(factor), ratios);
       begin_products();  // with registers that were not there before
       multiply_vector(product, ratios, mean);
       commit_products();

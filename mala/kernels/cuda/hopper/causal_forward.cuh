@@ -241,9 +241,10 @@ struct CausalSweep {
           call, call.key_mean ? call.scale * inverse : call.scale, inverse, plain, rotated);
       // So small a number leaves nothing of a product.
       to.factor[half] = fabsf(weights.product) < 1e-30f ? 1e-30f : weights.product;
-      to.ratio[half] = __fdividef(weights.mean, to.factor[half]);
-      to.base[half] = __fdividef(weights.base, to.factor[half]) -
-                      fmaf(to.ratio[half], static_cast<float>(of_tile), scores);
+      const float of_factor = nearly_inverse(to.factor[half]);
+      to.ratio[half] = weights.mean * of_factor;
+      to.base[half] =
+          weights.base * of_factor - fmaf(to.ratio[half], static_cast<float>(of_tile), scores);
     }
   }
 

@@ -295,7 +295,7 @@ struct CausalQueryGradients {
       to.rotated[half] = slopes.rotated;
       to.plain[half] = slopes.plain;
       if (lane.t == 0 && lane.row(half) < queries_left) {
-        const float ratio = __fdividef(slopes.rotated, to.product[half]) - by_centre[half];
+        const float ratio = slopes.rotated * nearly_inverse(to.product[half]) - by_centre[half];
         *reinterpret_cast<float4*>(weights + lane.row(half)) = {to.product[half], slopes.plain,
                                                                 ratio, w.mean};
       }

@@ -173,9 +173,8 @@ struct CausalSums {
   }
 
   __device__ __forceinline__ void turn_rotated() {
-    if (!Kind::kTurns) return;
 #pragma unroll
-    for (int j = 0; j < 8; ++j) {
+    for (int j = 0; j < 8 && Kind::kTurns; ++j) {
       const float2 turn = turns.of_tile(4 * j + lane.t);
       rotate_pair<true>(rotated[2 * j], rotated[2 * j + 1], turn.x, turn.y);
     }

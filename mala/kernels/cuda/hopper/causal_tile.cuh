@@ -307,9 +307,8 @@ __device__ __forceinline__ void keep_row(const TileRows& from, int half, const T
 template <bool kBack, class Kind>
 __device__ __forceinline__ void turn_columns(TileRows& sums, const TileTurns<Kind>& turns,
                                              const TileLane& lane) {
-  if (!Kind::kTurns) return;
 #pragma unroll
-  for (int j = 0; j < 8; ++j) {
+  for (int j = 0; j < 8 && Kind::kTurns; ++j) {
     const float2 turn = turns.of_tile(4 * j + lane.t);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
