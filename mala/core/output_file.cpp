@@ -8,9 +8,13 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <vector>
 
 namespace mala {
 namespace {
+
+constexpr const char* kPart = ".part-";  // of the names of files that are not whole yet
 
 // The new name reaches the disk with its folder. Where that cannot be asked for, the system does it
 // in its own time.
@@ -28,7 +32,7 @@ void flush_folder_of(const std::string& path) {
 OutputFile::OutputFile(const Source& source) : source_(source) {
   // Several writers may be at it at once, in this process or others: each takes a name of its own.
   for (int attempt = 0; attempt < 1000 && descriptor_ < 0; ++attempt) {
-    beside_ = str(source.name, ".part-", getpid(), "-", attempt);
+    beside_ = str(source.name, kPart, getpid(), "-", attempt);
     descriptor_ = open(beside_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
     if (descriptor_ < 0 && errno != EEXIST) break;
   }
@@ -58,6 +62,20 @@ void OutputFile::commit() {
   close(descriptor_);
   descriptor_ = -1;
   flush_folder_of(source_.name);
+}
+
+void remove_parts_of(const std::string& path) {
+  const std::filesystem::path whole(path);
+  const std::string part = whole.filename().string() + kPart;
+  const auto folder = whole.has_parent_path() ? whole.parent_path() : std::filesystem::path(".");
+  // What cannot be listed or removed costs room, and is no reason to stop.
+  std::error_code error;
+  std::filesystem::directory_iterator at(folder, error), end;
+  std::vector<std::filesystem::path> found;
+  for (; !error && at != end; at.increment(error)) {
+    if (at->path().filename().string().starts_with(part)) found.push_back(at->path());
+  }
+  for (const auto& one : found) std::filesystem::remove(one, error);
 }
 
 }  // namespace mala

@@ -26,4 +26,7 @@ class OutputFile {
   int descriptor_ = -1;
 };
 
+// Removes what writers of this path that were killed left beside it. Nobody may be writing it now.
+void remove_parts_of(const std::string& path);
+
 }  // namespace mala

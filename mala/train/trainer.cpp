@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "mala/core/output_file.h"
 #include "mala/train/broken_layer.h"
 #include "mala/train/checkpoint.h"
 #include "mala/train/evaluation.h"
@@ -95,7 +96,10 @@ void Run::begin_or_resume(bool resume) {
       observer_.on_notice(str("going on from step ", found->step, ", ", newest));
     }
   }
-  if (job_.group.is_first()) checkpoints_->remove_parts();
+  if (job_.group.is_first()) {
+    checkpoints_->remove_parts();
+    remove_parts_of(model_file_);
+  }
   // Weights drawn anew are the same everywhere for the same seed; this makes sure of it.
   std::vector<torch::Tensor> tensors;
   for (auto& [name, tensor] : state()) tensors.push_back(tensor);

@@ -42,6 +42,20 @@ TEST(OutputFile, TwoWritersDoNotMix) {
   EXPECT_EQ(folder.count(), 1u);
 }
 
+// Of a writer that was killed. Others' files, and those that are no part of this one, stay.
+TEST(OutputFile, PartsOfOneFileAreRemoved) {
+  const test::TemporaryFolder folder;
+  for (const char* name : {"a", "a.part-12-0", "a.part-7-3", "ab.part-1-0", "a.part"}) {
+    folder.write(name, name);
+  }
+  remove_parts_of(folder.file("a"));
+  EXPECT_EQ(folder.count(), 3u);
+  for (const char* name : {"a", "ab.part-1-0", "a.part"}) {
+    EXPECT_EQ(test::read_text(folder.file(name)), name);
+  }
+  remove_parts_of(folder.file("none/a"));
+}
+
 TEST(OutputFile, NamesTheFileThatCannotBeWritten) {
   const test::TemporaryFolder folder;
   const auto open_in_nowhere = [&] { OutputFile(Source{"write", folder.file("none/a")}); };

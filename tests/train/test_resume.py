@@ -66,6 +66,15 @@ def test_a_signal_saves_and_ends(words, tmp_path, number):
     assert (tmp_path / "run" / "checkpoints" / f"step_{step:010d}.safetensors").exists()
 
 
+def test_what_a_killed_writer_left_is_removed(words, tmp_path):
+    mala(*words, "epochs=1")
+    run = tmp_path / "run"
+    for name in ("metrics.jsonl", "model.safetensors", "checkpoints/step_0000000001.safetensors"):
+        (run / f"{name}.part-1-0").write_text("half")
+    mala(*words, "epochs=2", "--resume")
+    assert not list(run.rglob("*.part-*"))
+
+
 def test_resume_says_what_does_not_fit(words):
     mala(*words, "max_steps=2")
     assert "examples a step" in mala(*words, "batch=2", "--resume", code=1).err
