@@ -2,11 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "mala/core/dtypes.h"
 #include "mala/core/error.h"
 #include "tests/emulator/planted.h"
+#include "tests/emulator/ptx.h"
 #include "tests/emulator/scheduler.h"
 
 namespace mala::emulator {
@@ -45,6 +47,26 @@ std::string message_of_copy(Mistake mistake) {
 }
 bool says(const std::string& text, const std::string& what) {
   return text.find(what) != std::string::npos;
+}
+
+// Numbers too small for a GPU that flushes them are zero, before and after.
+TEST_F(Emulator, InversesAreFlushed) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(inverse_flushed(4.0f), 0.25f);
+  EXPECT_EQ(inverse_flushed(0.0f), kInfinity);
+  EXPECT_EQ(inverse_flushed(-0x1p-130f), -kInfinity);
+  EXPECT_EQ(inverse_flushed(0x1p-126f), 0x1p126f);
+  EXPECT_EQ(inverse_flushed(0x1p127f), 0.0f);
+  EXPECT_EQ(inverse_flushed(kInfinity), 0.0f);
+  EXPECT_TRUE(std::isnan(inverse_flushed(std::nanf(""))));
+}
+
+// NaN is larger than nothing, and the two halves are told apart.
+TEST_F(Emulator, HalvesAreCompared) {
+  const uint32_t one_and_minus_one = 0xBF803F80u, nan = 0x7FC07FC0u;
+  EXPECT_TRUE(half_is_larger(one_and_minus_one, 0, 0));
+  EXPECT_FALSE(half_is_larger(one_and_minus_one, 0, 1));
+  EXPECT_FALSE(half_is_larger(nan, 0, 0) || half_is_larger(nan, 0, 1) || half_is_larger(0, 0, 0));
 }
 
 TEST_F(Emulator, CopiesArrive) {

@@ -35,7 +35,9 @@ T __shfl_xor_sync(uint32_t mask, T x, int lanes, const MalaWhere& where = MalaWh
   mala::emulator::fail_at(where, "__trap()");
 }
 
-inline void __builtin_assume(bool) {}
+inline void __builtin_assume(bool holds, const MalaWhere& where = MalaWhere::current()) {
+  if (!holds) mala::emulator::fail_at(where, "an assumption does not hold");
+}
 
 // Memory. No two threads run at once, so that nothing needs to be atomic.
 template <typename T>

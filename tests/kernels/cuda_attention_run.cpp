@@ -40,7 +40,7 @@ class DeviceCall {
         state_(state_size(problem.about) * sizeof(float)) {
     options_.q_rope = q_rope_.rope;
     options_.k_rope = k_rope_.rope;
-    scratch_ = std::make_unique<DeviceBytes>(
+    forward_scratch_ = std::make_unique<DeviceBytes>(
         gpu::attention_forward_scratch_bytes(inputs(), options_), left_behind);
     backward_scratch_ = std::make_unique<DeviceBytes>(
         gpu::attention_backward_scratch_bytes(inputs(), options_), left_behind);
@@ -50,7 +50,8 @@ class DeviceCall {
   void launch(Pass pass, cudaStream_t stream) {
     const std::span<float> state{reinterpret_cast<float*>(state_.data()),
                                  state_.size() / sizeof(float)};
-    gpu::attention_forward<T>(inputs(), options_, out_.output(), state, span_of(*scratch_), stream);
+    gpu::attention_forward<T>(inputs(), options_, out_.output(), state, span_of(*forward_scratch_),
+                              stream);
     if (pass == Pass::kForward) return;
     gpu::attention_backward<T>(
         inputs(), options_, g_.view(), state,
@@ -68,7 +69,7 @@ class DeviceCall {
     dgate_.copy_back(host_.gate);
     EXPECT_TRUE(host_out_.guards_intact() && host_.guards_intact())
         << "memory beside an output was written: " << describe(problem_.about);
-    EXPECT_TRUE(state_.guards_intact() && scratch_->guards_intact() &&
+    EXPECT_TRUE(state_.guards_intact() && forward_scratch_->guards_intact() &&
                 backward_scratch_->guards_intact())
         << "memory beside the state or the scratch was written: " << describe(problem_.about);
     if (pass == Pass::kForward) return {.out = host_out_.values()};
@@ -95,7 +96,7 @@ class DeviceCall {
   GuardedGradients<T> host_;
   DeviceTensor<T> out_, dq_, dk_, dv_, dlocal_, dgate_;
   DeviceBytes state_;
-  std::unique_ptr<DeviceBytes> scratch_, backward_scratch_;  // each call has its own bytes
+  std::unique_ptr<DeviceBytes> forward_scratch_, backward_scratch_;  // each call has its own bytes
 };
 
 }  // namespace

@@ -211,8 +211,7 @@ TYPED_TEST(GpuAttention, PackedSequences) {
   }
 }
 
-// The state is in the order that mala/kernels/attention.h documents, so that a backward on another
-// device could take it up; and a small scratch is refused before anything runs.
+// A small scratch is refused before anything runs, in each direction's own words.
 TYPED_TEST(GpuAttention, RefusesASmallScratch) {
   TypeParam elements[4][40] = {};
   const HeadsView<const TypeParam> x = dense_heads(elements[0], 1, 1, 5, 8);

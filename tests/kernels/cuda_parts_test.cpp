@@ -108,14 +108,17 @@ TEST(Plans, WholeHeads) {
 
 // The kernel that sums keys of a causal call has room for few turns, whichever way the call goes.
 TEST(Plans, TurnsOfCausalSumsFit) {
-  for (const int64_t width : {20, 40, 60}) {
-    AttentionOptions options;
-    options.q_rope = options.k_rope = Rope::grid(width);
-    for (const Direction direction : {Direction::kForward, Direction::kBackward}) {
-      const Plan<BFloat16> plan(some_inputs(1, width * width, 64), options, direction,
-                                some_device(), {}, {.causal = true});
-      const int64_t bytes = width * 16 * static_cast<int64_t>(sizeof(Turn));
-      EXPECT_EQ(plan.call.k_turning.near, bytes <= near_bytes_forward(64, 1)) << width;
+  for (const int dim : {64, 96, 128}) {
+    for (const int64_t width : {20, 40, 60, 100, 140}) {
+      AttentionOptions options;
+      options.q_rope = options.k_rope = Rope::grid(width);
+      for (const Direction direction : {Direction::kForward, Direction::kBackward}) {
+        const Plan<BFloat16> plan(some_inputs(1, width * width, dim), options, direction,
+                                  some_device(), {}, {.causal = true});
+        const int64_t bytes = width * dim / 4 * static_cast<int64_t>(sizeof(Turn));
+        EXPECT_EQ(plan.call.k_turning.near, bytes <= near_bytes_forward(dim, 1))
+            << "width " << width << ", heads of " << dim;
+      }
     }
   }
 }

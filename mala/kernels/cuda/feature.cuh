@@ -18,7 +18,8 @@ __device__ __forceinline__ float exponential<float>(float x) {
   return expf(x);
 }
 
-// 1 / x, off by a unit in the last place, in one step. Numbers below 2^-126 are zero to it.
+// 1 / x, off by at most a unit in the last place, in one step. Numbers and inverses smaller than
+// 2^-126 are zero.
 __device__ __forceinline__ float nearly_inverse(float x) {
   float y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

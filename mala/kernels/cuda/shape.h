@@ -85,8 +85,8 @@ constexpr BlocksAtOnce blocks_at_once(int padded) {
   if (padded == 96) return {2, 2, 1, 1};
   return {1, 1, 1, 1};
 }
-// On Hopper a multiprocessor has one block, of so many teams that each has tiles of its own to work
-// on; what registers are left then serves each.
+// On Hopper a multiprocessor has one block of so many teams, each with tiles of its own to work on,
+// or as many blocks of one team; what registers are left then serves each.
 struct Teams {
   int sum_keys, apply_queries, query_gradients, key_gradients;
 };

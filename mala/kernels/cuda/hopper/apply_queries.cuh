@@ -155,19 +155,17 @@ struct ApplyPass {
   }
 };
 
-// All tiles, with a state whose floats lie at place(i): S_c and the vectors are filled first.
-template <int kThreads, int kDim, class Kind, class Place>
-__device__ __forceinline__ void apply_state(ApplyPass<kDim, Kind>& pass, const Call<BFloat16>& call,
-                                            const Turning& turning, const Task& task,
-                                            const float* state, Place place,
-                                            const QueryVectors<kDim>& head,
-                                            const FineMatrix<kDim>& matrix) {
-  const HeadScales scales = head_scales(call, task.sequence.k_count);
+// S_c and the vectors of a head, from a state whose floats lie at place(i); then everyone may read
+// them.
+template <int kThreads, int kDim, class Place>
+__device__ __forceinline__ void show_state(const Call<BFloat16>& call, const HeadScales& scales,
+                                           const float* state, Place place,
+                                           const QueryVectors<kDim>& head,
+                                           const FineMatrix<kDim>& matrix) {
   fill_vectors(call, state, scales, head);
   fill_centred<kThreads>(matrix, state, head, place);
   show_to_tensor_cores();
   __syncthreads();
-  pass.run(call, turning, task, scales.c, head, matrix);
 }
 
 // S_c, vectors, and slots of queries.
@@ -187,7 +185,7 @@ constexpr int kApplyTeams = teams_on_hopper(kDim).apply_queries;
 
 // Grid (heads of queries, parts).
 template <int kDim, int kTeams, class Kind>
-__global__ void __launch_bounds__(kTeams* kGroupThreads, 1)
+__global__ void __launch_bounds__(ApplyBlock<kDim, kTeams, Kind>::kThreads, 1)
     apply_queries_kernel(const __grid_constant__ Call<BFloat16> call) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Block = ApplyBlock<kDim, kTeams, Kind>;
@@ -206,9 +204,12 @@ __global__ void __launch_bounds__(kTeams* kGroupThreads, 1)
   wait_for_turns(turning);
   let_next_begin();
   const float* state = call.state + task.unit * call.layout.size();
-  apply_state<Block::kThreads>(
-      pass, call, turning, task, state, [](unsigned i) { return i; },
-      QueryVectors<kDim>(memory + Block::kVectors), FineMatrix<kDim>{shared_address(memory)});
+  const HeadScales scales = head_scales(call, task.sequence.k_count);
+  const QueryVectors<kDim> head(memory + Block::kVectors);
+  const FineMatrix<kDim> matrix{shared_address(memory)};
+  show_state<Block::kThreads>(
+      call, scales, state, [](unsigned i) { return i; }, head, matrix);
+  pass.run(call, turning, task, scales.c, head, matrix);
 #else
   __trap();  // never launched there
 #endif

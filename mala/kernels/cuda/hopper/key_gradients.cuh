@@ -234,7 +234,8 @@ struct KeyGradientPass {
 
 // Grid (heads of keys, parts).
 template <int kDim, int kTeams, class Kind>
-__global__ void __launch_bounds__(kTeams* kGroupThreads, KeyGradientBlock<kDim, kTeams>::kAtOnce)
+__global__ void __launch_bounds__(KeyGradientBlock<kDim, kTeams>::kThreads,
+                                  KeyGradientBlock<kDim, kTeams>::kAtOnce)
     key_gradients_kernel(const __grid_constant__ Call<BFloat16> call) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Block = KeyGradientBlock<kDim, kTeams>;

@@ -122,7 +122,8 @@ struct KeySums {
         if (!turns) vectors[row] = sum;
         vectors[kDim + row] = sum;
       }
-      if (!Share::kOnesInside && feature_panel > 0) continue;  // others have the same values
+      // Where warpgroups split the values, several have the same sums of them.
+      if (!Share::kOnesInside && feature_panel > 0) continue;
       const int summed = Share::kOnesInside ? feature_panel : value_panel;
       vectors[2 * kDim + summed * kPanelCols + place + 8 * half] = value_sums.at(0, half, 0);
     }

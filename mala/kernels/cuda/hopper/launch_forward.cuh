@@ -10,11 +10,10 @@ namespace mala::gpu {
 
 template <int kDim, int kTeams>
 void launch_hopper_sum_keys(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
-  constexpr int kThreads = kTeams * hopper::kSumThreads<kDim>;
   with_hopper_kind<false>(call, [&](auto kind) {
     using Block = hopper::SumBlock<kDim, kTeams, decltype(kind)>;
     launch<hopper::sum_keys_kernel<kDim, kTeams, decltype(kind)>>(
-        on, {dim3_of(grid), kThreads, Block::kBytes, grid.cluster}, call);
+        on, {dim3_of(grid), Block::kThreads, Block::kBytes, grid.cluster}, call);
   });
 }
 
@@ -26,11 +25,11 @@ void launch_hopper_sum_keys(Launcher& on, const Call<BFloat16>& call, const Pass
 
 template <int kDim>
 void launch_hopper_apply_queries(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
-  constexpr int kTeams = hopper::kApplyTeams<kDim>, kThreads = kTeams * hopper::kGroupThreads;
+  constexpr int kTeams = hopper::kApplyTeams<kDim>;
   auto run = [&](auto kind) {
     using Block = hopper::ApplyBlock<kDim, kTeams, decltype(kind)>;
     launch<hopper::apply_queries_kernel<kDim, kTeams, decltype(kind)>>(
-        on, {dim3_of(grid), kThreads, Block::kBytes}, call);
+        on, {dim3_of(grid), Block::kThreads, Block::kBytes}, call);
   };
   if (call.has_tail()) return with_hopper_kind<true>(call, run);
   with_hopper_kind<false>(call, run);
@@ -41,7 +40,7 @@ void launch_hopper_whole_heads(Launcher& on, const Call<BFloat16>& call, const P
   auto run = [&](auto kind) {
     using Block = hopper::WholeBlock<64, kTeams, decltype(kind)>;
     launch<hopper::whole_heads_kernel<64, kTeams, decltype(kind)>>(
-        on, {dim3_of(grid), kTeams * hopper::kGroupThreads, Block::kBytes, grid.cluster}, call);
+        on, {dim3_of(grid), Block::kThreads, Block::kBytes, grid.cluster}, call);
   };
   if (call.has_tail()) return with_hopper_kind<true>(call, run);
   with_hopper_kind<false>(call, run);

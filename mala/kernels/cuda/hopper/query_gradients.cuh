@@ -244,7 +244,7 @@ struct QueryGradientPass {
     commit_products();
   }
 
-  // ds_i phi(q_i), where `late` after they turned.
+  // Adds ds_i phi(q_i) to the sums for keys; where `late`, of features that have turned.
   static __device__ __forceinline__ void add_to_keys(Eight (&keys)[kBlocks],
                                                      const Features<8> (&phi)[kBlocks][2],
                                                      const float (&ds)[2], bool late) {

@@ -231,7 +231,8 @@ struct SumBlock {
 
 // Grid (heads of keys, parts), clusters of parts: the sums of each cluster.
 template <int kDim, int kTeams, class Kind>
-__global__ void __launch_bounds__(kTeams* kSumThreads<kDim>, SumBlock<kDim, kTeams, Kind>::kAtOnce)
+__global__ void __launch_bounds__(SumBlock<kDim, kTeams, Kind>::kThreads,
+                                  SumBlock<kDim, kTeams, Kind>::kAtOnce)
     sum_keys_kernel(const __grid_constant__ Call<BFloat16> call) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Block = SumBlock<kDim, kTeams, Kind>;

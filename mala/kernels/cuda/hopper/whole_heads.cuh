@@ -30,7 +30,8 @@ struct WholeBlock {
 
 // Grid (heads, blocks of a head), which are a cluster.
 template <int kDim, int kTeams, class Kind>
-__global__ void __launch_bounds__(kTeams* kGroupThreads, WholeBlock<kDim, kTeams, Kind>::kAtOnce)
+__global__ void __launch_bounds__(WholeBlock<kDim, kTeams, Kind>::kThreads,
+                                  WholeBlock<kDim, kTeams, Kind>::kAtOnce)
     whole_heads_kernel(const __grid_constant__ Call<BFloat16> call) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Block = WholeBlock<kDim, kTeams, Kind>;
@@ -76,9 +77,12 @@ __global__ void __launch_bounds__(kTeams* kGroupThreads, WholeBlock<kDim, kTeams
                                  near_tokens(task, task.sequence.q_width), memory + Block::kTurns);
     wait_for_turns(turning);
   }
-  apply_state<Block::kThreads>(
-      pass, call, turning, task, total, [](unsigned i) { return swapped<kDim>(i); },
-      QueryVectors<kDim>(memory + Block::kVectors), FineMatrix<kDim>{at + Block::kMatrix});
+  const HeadScales scales = head_scales(call, task.sequence.k_count);
+  const QueryVectors<kDim> head(memory + Block::kVectors);
+  const FineMatrix<kDim> matrix{at + Block::kMatrix};
+  show_state<Block::kThreads>(
+      call, scales, total, [](unsigned i) { return swapped<kDim>(i); }, head, matrix);
+  pass.run(call, turning, task, scales.c, head, matrix);
 #else
   __trap();  // never launched there
 #endif
