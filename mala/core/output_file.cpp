@@ -64,18 +64,16 @@ void OutputFile::commit() {
   flush_folder_of(source_.name);
 }
 
-void remove_parts_of(const std::string& path) {
-  const std::filesystem::path whole(path);
-  const std::string part = whole.filename().string() + kPart;
-  const auto folder = whole.has_parent_path() ? whole.parent_path() : std::filesystem::path(".");
+void remove_parts(const std::string& folder, const std::string& names) {
+  namespace fs = std::filesystem;
   // What cannot be listed or removed costs room, and is no reason to stop.
   std::error_code error;
-  std::filesystem::directory_iterator at(folder, error), end;
-  std::vector<std::filesystem::path> found;
-  for (; !error && at != end; at.increment(error)) {
-    if (at->path().filename().string().starts_with(part)) found.push_back(at->path());
+  std::vector<fs::path> found;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.starts_with(names) && name.find(kPart) != name.npos) found.push_back(at->path());
   }
-  for (const auto& one : found) std::filesystem::remove(one, error);
+  for (const fs::path& one : found) fs::remove(one, error);
 }
 
 }  // namespace mala

@@ -26,7 +26,8 @@ class OutputFile {
   int descriptor_ = -1;
 };
 
-// Removes what writers of this path that were killed left beside it. Nobody may be writing it now.
-void remove_parts_of(const std::string& path);
+// Removes what killed writers left half written of the files of a folder whose names begin so.
+// Nobody may be writing them now.
+void remove_parts(const std::string& folder, const std::string& names);
 
 }  // namespace mala

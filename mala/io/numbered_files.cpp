@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "mala/core/output_file.h"
 #include "mala/core/source.h"
 
 namespace mala::io {
@@ -14,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kBefore = "step_", kAfter = ".safetensors", kPart = ".part-";
+constexpr std::string_view kBefore = "step_", kAfter = ".safetensors";
 
 int64_t number_of(std::string_view name) {
   if (!name.starts_with(kBefore) || !name.ends_with(kAfter)) return -1;
@@ -77,12 +78,6 @@ void NumberedFiles::keep_last(int64_t count) const {
   }
 }
 
-void NumberedFiles::remove_parts() const {
-  for (const std::string& name : names_in(folder_)) {
-    if (name.starts_with(kBefore) && name.find(kPart) != name.npos) {
-      remove_quietly(folder_ + "/" + name);
-    }
-  }
-}
+void NumberedFiles::remove_parts() const { mala::remove_parts(folder_, std::string(kBefore)); }
 
 }  // namespace mala::io

@@ -34,8 +34,9 @@ std::string lines_up_to(std::string_view text, int64_t step) {
 
 // The path, once the file holds nothing from after `step`.
 Source cut_back(const std::string& folder, int64_t step) {
-  Source source{"train", folder + "/metrics.jsonl"};
-  remove_parts_of(source.name);
+  const std::string name = "metrics.jsonl";
+  remove_parts(folder, name);
+  Source source{"train", folder + "/" + name};
   AppendFile{source}.append({});  // so that there is one to read
   const MappedFile file(source);
   const std::string_view text = text_of(file.bytes());

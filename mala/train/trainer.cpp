@@ -16,6 +16,7 @@ namespace mala::train {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+constexpr const char* kModelFile = "model.safetensors";
 
 class Run {
  public:
@@ -63,7 +64,7 @@ Run::Run(const Job& job, Observer& observer, bool resume)
     : job_(job),
       observer_(observer),
       stepper_(job.task, job.config, job.group, job.device),
-      model_file_(job.config.run.out + "/model.safetensors") {
+      model_file_(job.config.run.out + "/" + kModelFile) {
   // Every process reads, the first alone writes.
   checkpoints_.emplace(job.config.run.out + "/checkpoints", job.config.run.keep);
   begin_or_resume(resume);
@@ -98,7 +99,7 @@ void Run::begin_or_resume(bool resume) {
   }
   if (job_.group.is_first()) {
     checkpoints_->remove_parts();
-    remove_parts_of(model_file_);
+    remove_parts(job_.config.run.out, kModelFile);
   }
   // Weights drawn anew are the same everywhere for the same seed; this makes sure of it.
   std::vector<torch::Tensor> tensors;

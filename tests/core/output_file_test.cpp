@@ -42,18 +42,18 @@ TEST(OutputFile, TwoWritersDoNotMix) {
   EXPECT_EQ(folder.count(), 1u);
 }
 
-// Of a writer that was killed. Others' files, and those that are no part of this one, stay.
-TEST(OutputFile, PartsOfOneFileAreRemoved) {
+// Of a writer that was killed. Whole files, and halves with another name, stay.
+TEST(OutputFile, PartsOfSomeFilesAreRemoved) {
   const test::TemporaryFolder folder;
-  for (const char* name : {"a", "a.part-12-0", "a.part-7-3", "ab.part-1-0", "a.part"}) {
+  for (const char* name : {"a", "a.part-12-0", "ab.part-7-3", "b.part-1-0", "a.part"}) {
     folder.write(name, name);
   }
-  remove_parts_of(folder.file("a"));
+  remove_parts(folder.file(""), "a");
   EXPECT_EQ(folder.count(), 3u);
-  for (const char* name : {"a", "ab.part-1-0", "a.part"}) {
+  for (const char* name : {"a", "b.part-1-0", "a.part"}) {
     EXPECT_EQ(test::read_text(folder.file(name)), name);
   }
-  remove_parts_of(folder.file("none/a"));
+  remove_parts(folder.file("none"), "a");  // where there is nothing to remove
 }
 
 TEST(OutputFile, NamesTheFileThatCannotBeWritten) {

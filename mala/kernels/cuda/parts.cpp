@@ -49,7 +49,7 @@ HopperParts hopper_parts(const HopperSide& side, const DeviceFacts& device, int 
     for (int i = side.adds ? DeviceFacts::kClusters - 1 : 0; i >= 0; --i) {
       const HopperParts of{parts, 1 << i};
       const int64_t at_once = i == 0 ? all : device.cluster_blocks[i];
-      if (parts % (int64_t{1} << i) != 0 || at_once == 0) continue;
+      if (parts % of.cluster != 0 || at_once == 0) continue;
       const int64_t cost = hopper_cost(side.heads * parts, at_once, of_block) +
                            (side.adds && of.cluster < parts ? kAdding : 0);
       if (best_cost > 0 && cost >= best_cost) continue;

@@ -57,9 +57,7 @@ __device__ __forceinline__ void fill_state_gradient(const float* sums, std::byte
   for (int i = threadIdx.x; i < Block::kBaseBytes / 16; i += blockDim.x) {
     store_shared(at + Block::kBase + 16 * i, {});
   }
-  if (threadIdx.x < kNarrowGroupBytes / 16) {
-    store_shared(at + Block::kOnes + 16 * threadIdx.x, {kTwoOnes, kTwoOnes, kTwoOnes, kTwoOnes});
-  }
+  fill_ones(at + Block::kOnes, kNarrowGroupBytes);
   __syncthreads();
   // Three parts of bfloat16 are a float32.
   for (int i = threadIdx.x; i < kDim / 2; i += blockDim.x) {

@@ -46,11 +46,6 @@ struct SumMemory {
   }
 };
 
-// By all threads of the block.
-__device__ __forceinline__ void fill_ones(uint32_t to, int bytes) {
-  for (int i = 16 * threadIdx.x; i < bytes; i += 16 * blockDim.x)
-    store_shared(to + i, {kTwoOnes, kTwoOnes, kTwoOnes, kTwoOnes});
-}
 // By a team: those in the last panel of its values, of both stages. What is copied leaves them
 // alone.
 template <int kDim>

@@ -48,6 +48,11 @@ __device__ __forceinline__ uint64_t narrow_panel(uint32_t address,
 // Two ones in bfloat16, and the bytes of a narrow panel of them.
 constexpr uint32_t kTwoOnes = 0x3F803F80u;
 constexpr int kNarrowOnesBytes = 16 * kStepRows;
+// By all threads of the block.
+__device__ __forceinline__ void fill_ones(uint32_t to, int bytes) {
+  for (int i = 16 * threadIdx.x; i < bytes; i += 16 * blockDim.x)
+    store_shared(to + i, {kTwoOnes, kTwoOnes, kTwoOnes, kTwoOnes});
+}
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 #define MALA_WGMMA(...) asm volatile(__VA_ARGS__)
