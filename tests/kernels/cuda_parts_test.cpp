@@ -115,7 +115,7 @@ TEST(Plans, TurnsOfCausalSumsFit) {
       for (const Direction direction : {Direction::kForward, Direction::kBackward}) {
         const Plan<BFloat16> plan(some_inputs(1, width * width, dim), options, direction,
                                   some_device(), {}, {.causal = true});
-        const int64_t bytes = width * dim / 4 * static_cast<int64_t>(sizeof(Turn));
+        const int64_t bytes = width * near_pitch(dim / 4) * static_cast<int64_t>(sizeof(Turn));
         EXPECT_EQ(plan.call.k_turning.near, bytes <= near_bytes_forward(dim, 1))
             << "width " << width << ", heads of " << dim;
       }
@@ -190,7 +190,7 @@ TEST(Plans, TurnsOfAGateFit) {
     AttentionInputs<BFloat16> inputs = some_inputs(1, width * width, 64);
     AttentionOptions options;
     options.q_rope = options.k_rope = Rope::grid(width);
-    const int64_t bytes = width * 16 * static_cast<int64_t>(sizeof(Turn));
+    const int64_t bytes = width * near_pitch(16) * static_cast<int64_t>(sizeof(Turn));
     for (const bool has_gate : {false, true}) {
       if (has_gate) inputs.gate = inputs.q;
       const Plan<BFloat16> plan(inputs, options, Direction::kBackward, some_device(), {});

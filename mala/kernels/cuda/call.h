@@ -41,6 +41,7 @@ struct Turning {
   int64_t offset = 0;
   int pairs = 0;                 // D / 2
   int axis_pairs = 0;            // pairs with a frequency of their own: all, or half for a grid
+  int pitch = 0;                 // entries from a row of a table to the next
   const Turn* rests = nullptr;   // of all positions from first_row on, or the first kTurnBlock
   const Turn* blocks = nullptr;  // of every kTurnBlock-th from first_row on, or none
   bool composed = false;         // whether there are such
@@ -48,6 +49,8 @@ struct Turning {
   int64_t first_row = 0;
   bool near = false;  // kernels make their table themselves
 };
+// Of such a table: what neighbours in a grid read at once lies in other banks.
+MALA_INLINE constexpr int near_pitch(int axis_pairs) { return axis_pairs + 2; }
 constexpr int kMostNearPairs = 32;                       // with frequencies of their own
 constexpr int64_t kMostNearPosition = int64_t{1} << 24;  // that float32 counts to
 

@@ -76,7 +76,7 @@ void Plan<T>::place_turns(const Rope& rope, Turning& turning, const Side& side, 
   turning.by_table = rope.kind == Rope::Kind::kTable;
   turning.offset = turning.by_table ? 0 : rope.offset;
   turning.pairs = static_cast<int>(call.layout.dim / 2);
-  turning.axis_pairs = is_grid ? turning.pairs / 2 : turning.pairs;
+  turning.axis_pairs = turning.pitch = is_grid ? turning.pairs / 2 : turning.pairs;
   if (!turning.turns) return;
 
   if (!turning.by_table) {
@@ -126,7 +126,7 @@ void Plan<T>::choose_near_turns(Direction direction) {
     turning.near = turning.turns && !turning.by_table && !turning.composed &&
                    turning.axis_pairs <= kMostNearPairs && last < kMostNearPosition &&
                    side.most_width <= kMostNearPosition &&
-                   (in_grid ? near_rows(side, last, part) : part) * turning.axis_pairs *
+                   (in_grid ? near_rows(side, last, part) : part) * near_pitch(turning.axis_pairs) *
                            static_cast<int64_t>(sizeof(Turn)) <=
                        bytes;
     for (int i = 0; turning.near && i < turning.axis_pairs; ++i) to[i] = in_two_parts(from[i]);

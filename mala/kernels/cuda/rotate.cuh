@@ -44,16 +44,16 @@ class Walk {
   // Rows beyond the last would lead out of the tables: they turn as the first.
   __device__ __forceinline__ Spot spot(const Turning& by, bool exists) const {
     if (!turns(by)) return {};
-    const int pairs = by.axis_pairs;
+    const int pitch = by.pitch;
     const unsigned row = exists ? row_ : 0, column = exists ? column_ : 0;  // not negative
     constexpr unsigned kBlock = kTurnBlock;
     if (is_direct(by)) {
-      return {{static_cast<int>(row) * pairs, 0},
-              {static_cast<int>(column) * pairs + by.columns, 0}};
+      return {{static_cast<int>(row) * pitch, 0},
+              {static_cast<int>(column) * pitch + by.columns, 0}};
     }
-    return {{static_cast<int>(row % kBlock) * pairs, static_cast<int>(row / kBlock) * pairs},
-            {static_cast<int>(column % kBlock) * pairs - pairs,
-             static_cast<int>(column / kBlock) * pairs + by.columns}};
+    return {{static_cast<int>(row % kBlock) * pitch, static_cast<int>(row / kBlock) * pitch},
+            {static_cast<int>(column % kBlock) * pitch - by.axis_pairs,
+             static_cast<int>(column / kBlock) * pitch + by.columns}};
   }
 
   static __device__ __forceinline__ bool turns(const Turning& by) {

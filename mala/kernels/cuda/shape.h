@@ -99,7 +99,7 @@ constexpr int kSweepTeamsOnHopper = 3, kGradientTeamsOnHopper = 2;
 // Bytes that a block has for turns, in the forward, and over queries and keys in the backward.
 constexpr int near_bytes_forward(int padded, int teams = 0) {
   if (teams == 1 && padded < 128) return 4608;
-  return (padded == 64 ? 28 : 32) * 1024;
+  return (padded == 64 ? 28 : padded == 96 ? 32 : 34) * 1024;
 }
 constexpr int kNearBytesOfQueries = 36 * 1024;
 constexpr int near_bytes_of_keys(int padded, int teams = 0) {

@@ -38,6 +38,7 @@ __device__ __forceinline__ Turning near_turning(const Turning& turning,
   const int first_row = is_one ? 0 : first / width, rows = is_one ? 0 : last_row - first_row + 1;
   const int columns = is_one ? max(width, last_row + 1) : in_grid ? width : 0;
   auto* table = static_cast<Turn*>(memory);
+  const int pitch = near_pitch(turning.axis_pairs);
   const unsigned pairs = static_cast<unsigned>(turning.axis_pairs);
   const unsigned pair = threadIdx.x % pairs, step = blockDim.x / pairs;
   const Frequency frequency = frequencies[pair];
@@ -49,12 +50,13 @@ __device__ __forceinline__ Turning near_turning(const Turning& turning,
     turns += whole - rintf(whole);
     float sin, cos;
     sincospif(2.0f * turns, &sin, &cos);
-    table[row * pairs + pair] = {cos, sin};
+    table[row * pitch + static_cast<int>(pair)] = {cos, sin};
   }
   __syncthreads();
   Turning near = turning;
   near.rests = table;
-  near.columns = (rows - 1) * turning.axis_pairs;
+  near.pitch = pitch;
+  near.columns = rows * pitch - turning.axis_pairs;
   near.first_row = first_row;
   return near;
 }

@@ -79,7 +79,7 @@ __device__ __forceinline__ void store_eight_if(bool exists, BFloat16* to, const 
 // that are kRowsAtOnce rows apart.
 template <int kDim, int kThreads>
 struct TileShare {
-  static constexpr int kUnits = kDim / 8, kMostRows = kThreads / kUnits;
+  static constexpr int kUnits = kDim / 8, kFours = kUnits / 4, kMostRows = kThreads / kUnits;
   static constexpr int kRowsAtOnce = kMostRows >= 32 ? 32 : kMostRows >= 16 ? 16 : 8;
   static constexpr int kPieces = kRowTokens / kRowsAtOnce;
   static constexpr int kWorkers = kRowsAtOnce * kUnits;
@@ -93,8 +93,15 @@ struct TileShare {
   __device__ __forceinline__ bool works() const {
     return kWorkers == kThreads || thread < kWorkers;
   }
-  __device__ __forceinline__ int unit() const { return static_cast<int>(thread % kUnits); }
-  __device__ __forceinline__ int row() const { return static_cast<int>(thread / kUnits); }
+  // Eight threads, whose wide accesses are one, have four units of two rows: as far apart as panels
+  // need it for other banks, and turns of neighbouring columns too.
+  __device__ __forceinline__ int unit() const {
+    return static_cast<int>(thread / 8 % kFours * 4 + thread % 4);
+  }
+  __device__ __forceinline__ int row() const {
+    const unsigned two = thread / 8 / kFours, first = two / 4 * 8 + two % 4;
+    return static_cast<int>(thread & 4 ? first ^ 5 : first);
+  }
   // Of its first piece in panels; others follow kPieceBytes apart.
   __device__ __forceinline__ uint32_t place() const {
     return unit() / 8 * kPanelBytes + in_panel(row(), unit() % 8);
