@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "tests/emulator/launch.h"
 #include "tests/emulator/ptx.h"
 #include "tests/emulator/scheduler.h"
 
@@ -72,6 +73,12 @@ void wait_for_cluster(const Where& where) {
   if (cluster.phase > std::exchange(thread.cluster_phase, -1)) return;
   cluster.waiting.push_back(&thread);
   sleep();
+}
+
+void sync_grid(const Where& where) {
+  if (!runs_together()) fail_at(where, "waits for all blocks, some of which may not have begun");
+  arrive_at_cluster(where);
+  wait_for_cluster(where);
 }
 
 void stop_expecting(Block& block) {

@@ -167,6 +167,15 @@ TEST_F(Emulator, WhatIsReadTooEarlyIsOld) {
   EXPECT_TRUE(says(text, "before this one has waited for the one ahead")) << text;
 }
 
+TEST_F(Emulator, BlocksWaitForAllOthers) {
+  for (const uint32_t seed : {0, 1, 2}) {
+    set_seed(seed);
+    EXPECT_EQ(run_grid(Mistake::kNone), (std::vector<uint32_t>{10, 20, 30, 40, 50, 0}));
+  }
+  const std::string text = message_of([] { run_grid(Mistake::kNotTogether); });
+  EXPECT_TRUE(says(text, "waits for all blocks, some of which may not have begun")) << text;
+}
+
 TEST_F(Emulator, ClustersShareMemory) {
   EXPECT_EQ(run_cluster(), (std::vector<uint32_t>{1, 2, 3, 0, 5, 6, 7, 4}));
 }

@@ -38,6 +38,13 @@ dim3 cluster_of(const cudaLaunchConfig_t& config) {
   return {};
 }
 
+bool runs_together(const cudaLaunchConfig_t& config) {
+  for (unsigned i = 0; i < config.numAttrs; ++i)
+    if (config.attrs[i].id == cudaLaunchAttributeCooperative)
+      return config.attrs[i].val.cooperative;
+  return false;
+}
+
 bool begins_early(const cudaLaunchConfig_t& config) {
   for (unsigned i = 0; i < config.numAttrs; ++i)
     if (config.attrs[i].id == cudaLaunchAttributeProgrammaticStreamSerialization)
@@ -78,6 +85,7 @@ cudaError_t cudaSetDevice(int device) {
 }
 cudaError_t cudaDeviceGetAttribute(int* to, cudaDeviceAttr what, int device) {
   *to = what == cudaDevAttrMultiProcessorCount ? emulator::kMultiprocessors[device]
+        : what == cudaDevAttrCooperativeLaunch ? 1
         : what == cudaDevAttrComputeCapabilityMajor
             ? emulator::device_kind().major
             : static_cast<int>(emulator::device_kind().shared_bytes);

@@ -14,12 +14,14 @@ enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
 enum cudaDeviceAttr {
   cudaDevAttrMultiProcessorCount,
   cudaDevAttrMaxSharedMemoryPerBlockOptin,
+  cudaDevAttrCooperativeLaunch,
   cudaDevAttrComputeCapabilityMajor
 };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 enum { cudaStreamNonBlocking = 1 };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal };
 enum cudaLaunchAttributeID {
+  cudaLaunchAttributeCooperative,
   cudaLaunchAttributeClusterDimension,
   cudaLaunchAttributeProgrammaticStreamSerialization
 };
@@ -27,6 +29,7 @@ using cudaStream_t = struct CUstream_st*;
 using cudaGraph_t = struct CUgraph_st*;
 using cudaGraphExec_t = struct CUgraph_st*;
 struct cudaLaunchAttributeValue {
+  int cooperative;
   dim3 clusterDim;
   int programmaticStreamSerializationAllowed;
 };
@@ -80,6 +83,7 @@ namespace mala::emulator {
 cudaError_t allocate(void** memory, size_t bytes);
 dim3 cluster_of(const cudaLaunchConfig_t& config);
 bool begins_early(const cudaLaunchConfig_t& config);
+bool runs_together(const cudaLaunchConfig_t& config);
 int multiprocessors();  // of the current device
 
 // Runs a launch, or keeps it for the graph that is being captured.
@@ -91,7 +95,7 @@ void submit(const cudaLaunchConfig_t& config, void (*kernel)(Parameters...),
   std::tuple<std::remove_const_t<Parameters>...> kept(std::forward<Arguments>(arguments)...);
   submit(config.stream,
          {config.gridDim, config.blockDim, cluster_of(config), config.dynamicSmemBytes,
-          begins_early(config), reinterpret_cast<const void*>(kernel),
+          begins_early(config), runs_together(config), reinterpret_cast<const void*>(kernel),
           [kernel, kept] { std::apply(kernel, kept); }});
 }
 

@@ -8,6 +8,7 @@
 
 #include "tests/emulator/device_kind.h"
 #include "tests/emulator/early_start.h"
+#include "tests/emulator/host_calls.h"
 #include "tests/emulator/ptx.h"
 #include "tests/emulator/report.h"
 #include "tests/emulator/scheduler.h"
@@ -36,7 +37,14 @@ void check(const Launch& launch) {
     fail(str("blocks with ", launch.shared_bytes, " bytes of shared memory"));
   if (grid.x % cluster.x || grid.y % cluster.y || grid.z % cluster.z)
     fail("a grid that clusters do not fill");
+  if (launch.runs_together && cluster.size() > 1) fail("clusters that all run at once");
+  if (launch.runs_together && grid.size() > static_cast<size_t>(multiprocessors()))
+    fail(str(grid.size(), " blocks that all run at once, on ", multiprocessors(),
+             " multiprocessors"));
 }
+
+// The blocks that run beside each other, and may wait for each other.
+dim3 blocks_together() { return running->runs_together ? running->grid : running->cluster; }
 
 // Index `at` of a box, the first dimension fastest.
 uint3 place_in(const dim3& box, unsigned at) {
@@ -64,7 +72,7 @@ void prepare(Thread& thread, Block& block, int index) {
 
 // Block `rank` of the cluster whose first block has index `first`.
 void prepare(Block& block, Cluster& cluster, unsigned rank, const uint3& first) {
-  const uint3 inside = place_in(running->cluster, rank);
+  const uint3 inside = place_in(blocks_together(), rank);
   block.cluster = &cluster;
   block.rank = rank;
   block.index = {first.x + inside.x, first.y + inside.y, first.z + inside.z};
@@ -82,7 +90,7 @@ void run_cluster(const uint3& first, std::vector<KeptMemory>& before) {
   Cluster cluster;
   EarlyStart early(before);
   cluster.early_start = &early;
-  cluster.blocks.resize(running->cluster.size());
+  cluster.blocks.resize(blocks_together().size());
   for (unsigned rank = 0; rank < cluster.blocks.size(); ++rank) {
     prepare(cluster.blocks[rank], cluster, rank, first);
     cluster.live += cluster.blocks[rank].live;
@@ -92,7 +100,7 @@ void run_cluster(const uint3& first, std::vector<KeptMemory>& before) {
 }
 
 void run_grid() {
-  const dim3 &grid = running->grid, &size = running->cluster;
+  const dim3 grid = running->grid, size = blocks_together();
   const dim3 clusters(grid.x / size.x, grid.y / size.y, grid.z / size.z);
   std::vector<unsigned> order(clusters.size());
   std::iota(order.begin(), order.end(), 0u);
@@ -117,6 +125,8 @@ void trace(const Launch& launch) {
 }  // namespace
 
 uint32_t dynamic_shared_bytes() { return static_cast<uint32_t>(running->shared_bytes); }
+
+bool runs_together() { return running->runs_together; }
 
 std::string kernel_name() { return running ? name_of(running->kernel) : "no kernel"; }
 

@@ -1,4 +1,5 @@
 // Kernels for the emulator's own test, each with room for mistakes.
+#include <cooperative_groups.h>
 #include <cuda_runtime.h>
 
 #include "tests/emulator/planted.h"
@@ -144,6 +145,12 @@ __global__ void second_kernel(const float* from, float* to, Mistake mistake) {
   if (mistake == Mistake::kTooEarly) to[thread] = early;
 }
 
+__global__ void grid_kernel(uint32_t* wrote, uint32_t* saw) {
+  if (threadIdx.x == 0) wrote[blockIdx.x] = 10 * blockIdx.x;
+  cooperative_groups::this_grid().sync();
+  if (threadIdx.x == 0) saw[blockIdx.x] = wrote[(blockIdx.x + 1) % gridDim.x];
+}
+
 __global__ void cluster_kernel(uint32_t* to) {
   __shared__ uint32_t mine;
   uint32_t rank, blocks;
@@ -200,6 +207,21 @@ std::vector<float> run_two_kernels(const std::vector<float>& from, Mistake mista
   config.numAttrs = 1;
   cudaLaunchKernelEx(&config, second_kernel, between.data(), to.data(), mistake);
   return to.copy_back();
+}
+
+std::vector<uint32_t> run_grid(Mistake mistake) {
+  constexpr unsigned kBlocks = 6;
+  const OnDevice<uint32_t> wrote(kBlocks), saw(kBlocks);
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeCooperative;
+  attribute.val.cooperative = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(kBlocks);
+  config.blockDim = dim3(64);
+  config.attrs = &attribute;
+  config.numAttrs = mistake == Mistake::kNotTogether ? 0 : 1;
+  cudaLaunchKernelEx(&config, grid_kernel, wrote.data(), saw.data());
+  return saw.copy_back();
 }
 
 std::vector<uint32_t> run_cluster() {

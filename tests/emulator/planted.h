@@ -20,6 +20,7 @@ enum class Mistake {
   kTooEarly,     // what the kernel ahead writes is read before that one was waited for, ...
   kCopiedEarly,  // ... or asked for
   kLetsNext,     // the next kernel may begin although the one ahead may not have ended
+  kNotTogether,  // blocks wait for all others, which need not run at once
 };
 
 // 256 numbers through shared memory by cp.async, and back in the order of other warps.
@@ -39,5 +40,8 @@ std::vector<float> run_two_kernels(const std::vector<float>& from, Mistake mista
 
 // What each block of clusters of four sees of its neighbour's memory: the index of that block.
 std::vector<uint32_t> run_cluster();
+
+// What each of six blocks sees that its neighbour wrote before all had come to a barrier.
+std::vector<uint32_t> run_grid(Mistake mistake);
 
 }  // namespace mala::emulator

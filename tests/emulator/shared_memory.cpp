@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tests/emulator/device_kind.h"
+#include "tests/emulator/launch.h"
 #include "tests/emulator/ptx.h"
 #include "tests/emulator/scheduler.h"
 
@@ -101,9 +102,9 @@ uint64_t in_other_block(uint64_t pointer, uint32_t rank, const Where& where) {
   return reinterpret_cast<uint64_t>(mine.cluster->blocks[rank].memory) + offset;
 }
 
-uint32_t rank_in_cluster() { return current_block().rank; }
+uint32_t rank_in_cluster() { return runs_together() ? 0 : current_block().rank; }
 uint32_t blocks_in_cluster() {
-  return static_cast<uint32_t>(current_block().cluster->blocks.size());
+  return runs_together() ? 1 : static_cast<uint32_t>(current_block().cluster->blocks.size());
 }
 
 }  // namespace mala::emulator
