@@ -27,8 +27,12 @@ class Walk {
     width_ = in_grid ? static_cast<int>(min(width, int64_t{1} << 30)) : 1 << 30;
     row_step_ = in_grid ? step / width_ : step;
     column_step_ = in_grid ? step % width_ : 0;
-    const int64_t row = in_grid ? position / width : position;
-    column_ = in_grid ? static_cast<int>(position - row * width) : 0;
+    // Tables that have all positions of an image have few, so that short divisions do.
+    constexpr bool kFew = kHow == Turned::kDirect || kHow == Turned::kNear;
+    using Count = std::conditional_t<kFew, unsigned, int64_t>;
+    const auto of_row = static_cast<Count>(kFew ? width_ : width);
+    const int64_t row = in_grid ? static_cast<Count>(position) / of_row : position;
+    column_ = in_grid ? static_cast<int>(position - row * of_row) : 0;
     row_ = static_cast<int>(row - by.first_row);
   }
   __device__ __forceinline__ void advance(const Turning& by) {

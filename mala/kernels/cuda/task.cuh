@@ -106,6 +106,16 @@ __device__ __forceinline__ Task query_task(const Call<T>& call) {
   return query_task(call, blockIdx.x, blockIdx.y);
 }
 
+// Of the block's queries, where it has keys of the same head and no two heads share theirs.
+template <typename T>
+__device__ __forceinline__ Task query_task_beside(const Call<T>& call, Task keys, int64_t part) {
+  const Sequence& sequence = keys.sequence;
+  keys.first = min(part * call.q_part_tokens, sequence.q_count);
+  keys.end = min(keys.first + call.q_part_tokens, sequence.q_count);
+  keys.slot = sequence.q_parts_before * call.heads + keys.head * sequence.q_parts + part;
+  return keys;
+}
+
 template <class Kind, typename T>
 __device__ __forceinline__ Rows<T> key_rows(const HeadsView<T>& view, const Task& task,
                                             bool vectors) {

@@ -39,27 +39,47 @@ struct SharedRows {
   }
 };
 
+// A lane's queries of tile after tile, by way of slots in shared memory.
+template <int kDim>
+struct LaneQueries {
+  static constexpr int kBlocks = kDim / kBlockCols;
+  LaneRows<kDim> rows;
+  uint4 raw[2][kBlocks];
+
+  __device__ __forceinline__ LaneQueries(const Rows<const BFloat16>& from, const Task& task,
+                                         const Team<kGroupThreads>& team, uint32_t slots)
+      : rows(from, task, team, slots) {}
+
+  __device__ __forceinline__ void copy(bool exists, int step) {
+    if (exists) rows.copy(step);
+    commit_copies();
+  }
+  __device__ __forceinline__ void begin_tile(bool is_last, int step) {
+    wait_copies<0>();
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int block = 0; block < kBlocks; ++block) raw[half][block] = rows.raw(half, block);
+    }
+    copy(!is_last, step);
+  }
+};
+
 // The pass of one warpgroup over its tiles. Begins to copy as soon as it is made.
 template <int kDim, class Kind>
 struct ApplyPass {
-  static constexpr int kBlocks = kDim / kBlockCols;
-  static constexpr int kSlotBytes = LaneRows<kDim>::kSlotBytes;
+  static constexpr int kBlocks = kDim / kBlockCols, kSlotBytes = LaneRows<kDim>::kSlotBytes;
 
   Team<kGroupThreads> team;
   int tiles, step;
-  LaneRows<kDim> queries;
+  LaneQueries<kDim> queries;
 
   __device__ __forceinline__ ApplyPass(const Call<BFloat16>& call, const Task& task, int teams,
                                        uint32_t slots)
       : tiles(team.tiles(task, teams)),
         step(teams * kRowTokens),
         queries(query_rows<Kind>(call.inputs.q, task, true), task, team, slots) {
-    copy(0);
-  }
-
-  __device__ __forceinline__ void copy(int tile) {
-    if (tile < tiles) queries.copy(step);
-    commit_copies();
+    queries.copy(tiles > 0, step);
   }
 
   __device__ __forceinline__ void run(const Call<BFloat16>& call, const Turning& turning,
@@ -71,17 +91,7 @@ struct ApplyPass {
     LaneTokens<Kind, 1> tokens(turning, task, task.sequence.q_width, row, step);
     for (int tile = 0; tile < tiles; ++tile) {
       const Spot spots[2] = {tokens.spot(0), tokens.spot(1)};
-      wait_copies<0>();
-      uint4 raw[2][kBlocks];
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-#pragma unroll
-        for (int block = 0; block < kBlocks; ++block) {
-          raw[half][block] = queries.raw(half, block);
-        }
-      }
-      copy(tile + 1);
-
+      queries.begin_tile(tile + 1 == tiles, step);
       Magnitude magnitudes[2];
       HeadAccumulator<kDim> product;
       Eight turned[kBlocks][2];
@@ -92,7 +102,7 @@ struct ApplyPass {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           turned[block][half] = meet_keys<Kind>(call, turning, keys, spots[half], column,
-                                                raw[half][block], magnitudes[half])
+                                                queries.raw[half][block], magnitudes[half])
                                     .turned;
         }
       }
@@ -199,8 +209,8 @@ __global__ void __launch_bounds__(ApplyBlock<kDim, kTeams, Kind>::kThreads, 1)
   ApplyPass<kDim, Kind> pass(call, task, kTeams,
                              slots + team.index * ApplyPass<kDim, Kind>::kSlotBytes);
   Turning turning =
-      near_turning<Kind>(call.q_turning, call.q_frequencies,
-                         near_tokens(task, task.sequence.q_width), memory + Block::kTurns);
+      near_turning<kDim, Kind>(call.q_turning, call.q_frequencies,
+                               near_tokens(task, task.sequence.q_width), memory + Block::kTurns);
   wait_for_turns(turning);
   let_next_begin();
   const float* state = call.state + task.unit * call.layout.size();

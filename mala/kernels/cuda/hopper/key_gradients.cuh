@@ -244,8 +244,8 @@ __global__ void __launch_bounds__(KeyGradientBlock<kDim, kTeams>::kThreads,
   if (task.first == task.end) return;
   KeyGradientPass<kDim, kTeams, Kind> pass(call, task, shared_address(memory));
   Turning turning =
-      near_turning<Kind>(call.k_turning, call.k_frequencies,
-                         near_tokens(task, task.sequence.k_width), memory + Block::kTurns);
+      near_turning<kDim, Kind>(call.k_turning, call.k_frequencies,
+                               near_tokens(task, task.sequence.k_width), memory + Block::kTurns);
   wait_for_turns(turning);
   let_next_begin();
   const float* sums = call.gradient + task.unit * call.layout.size();

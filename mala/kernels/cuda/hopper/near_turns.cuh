@@ -23,12 +23,12 @@ __device__ __forceinline__ NearTokens near_tokens(const Task& task, int64_t widt
 // By all threads of the block, which wait for each other: how its tokens turn. A frequency has two
 // parts, so that angles lose nothing before whole turns are taken off; cos and sin are then as good
 // as float32 holds them.
-template <class Kind>
+template <int kDim, class Kind>
 __device__ __forceinline__ Turning near_turning(const Turning& turning,
                                                 const Frequency* frequencies,
                                                 const NearTokens& tokens, void* memory) {
   if (Kind::kHow != Turned::kNear || !turning.near) return turning;
-  const bool in_grid = turning.axis_pairs < turning.pairs;
+  const bool in_grid = turning.axis_pairs < kDim / 2;
   const int first = static_cast<int>(tokens.first + turning.offset);
   const int last = static_cast<int>(tokens.end - 1 + turning.offset);
   const int width = in_grid ? static_cast<int>(tokens.width) : 1;
@@ -39,11 +39,15 @@ __device__ __forceinline__ Turning near_turning(const Turning& turning,
   const int columns = is_one ? max(width, last_row + 1) : in_grid ? width : 0;
   auto* table = static_cast<Turn*>(memory);
   const int pitch = near_pitch(turning.axis_pairs);
-  const unsigned pairs = static_cast<unsigned>(turning.axis_pairs);
-  const unsigned pair = threadIdx.x % pairs, step = blockDim.x / pairs;
+  // Divided by constants.
+  constexpr unsigned kGridPairs = kDim / 4, kLinePairs = kDim / 2;
+  const unsigned thread = threadIdx.x, threads = blockDim.x;
+  const unsigned pair = in_grid ? thread % kGridPairs : thread % kLinePairs;
+  const unsigned begin = in_grid ? thread / kGridPairs : thread / kLinePairs;
+  const unsigned step = in_grid ? threads / kGridPairs : threads / kLinePairs;
   const Frequency frequency = frequencies[pair];
-  for (int row = static_cast<int>(threadIdx.x / pairs); row < rows + columns; row += step) {
-    if (threadIdx.x >= step * pairs) break;
+  for (int row = static_cast<int>(begin); row < rows + columns && begin < step;
+       row += static_cast<int>(step)) {
     const float position = static_cast<float>(row < rows ? first_row + row : row - rows);
     const float whole = position * frequency.first;
     float turns = fmaf(position, frequency.rest, fmaf(position, frequency.first, -whole));

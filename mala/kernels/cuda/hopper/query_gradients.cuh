@@ -312,8 +312,8 @@ __global__ void __launch_bounds__(QueryGradientBlock<kDim, kTeams>::kThreads,
   if (task.first == task.end && call.table) return;
   QueryGradientPass<kDim, kTeams, Kind> pass(call, task, at);
   Turning turning =
-      near_turning<Kind>(call.q_turning, call.q_frequencies,
-                         near_tokens(task, task.sequence.q_width), memory + Block::kTurns);
+      near_turning<kDim, Kind>(call.q_turning, call.q_frequencies,
+                               near_tokens(task, task.sequence.q_width), memory + Block::kTurns);
   wait_for_turns(turning);
   let_next_begin();
   const HeadScales scales = head_scales(call, task.sequence.k_count);

@@ -251,8 +251,8 @@ __global__ void __launch_bounds__(SumBlock<kDim, kTeams, Kind>::kThreads,
                              {shared_address(memory) + team.index * Memory::kTileBytes,
                               memory + Block::kSpots + team.index * kSpotBytes<Kind>});
     Turning turning =
-        near_turning<Kind>(call.k_turning, call.k_frequencies,
-                           near_tokens(task, task.sequence.k_width), memory + Block::kTurns);
+        near_turning<kDim, Kind>(call.k_turning, call.k_frequencies,
+                                 near_tokens(task, task.sequence.k_width), memory + Block::kTurns);
     __syncthreads();
     wait_for_turns(turning);
     let_next_begin();

@@ -55,6 +55,15 @@ __device__ __forceinline__ void add_blocks(const Cluster& cluster, const float* 
   }
 }
 
+// A block's share of sums that all blocks of a cluster have, as a state.
+template <int kDim, int kThreads>
+__device__ __forceinline__ void write_share(const Cluster& cluster, const float* sums, float* to) {
+  const unsigned step = 4 * kThreads * cluster.size;
+  for (unsigned i = 4 * (cluster.rank * kThreads + threadIdx.x); i < kStateSize<kDim>; i += step) {
+    store_four(to + swapped<kDim>(i), load_four(sums + i));
+  }
+}
+
 // The sums of a cluster to where those of its parts would be.
 template <int kDim, int kThreads>
 __device__ __forceinline__ void write_cluster_sums(const float* sums, float* parts, int64_t slot) {

@@ -28,6 +28,40 @@ struct WholeBlock {
   static_assert(fit_at_once(kAtOnce, kBytes) && kOnes % kPanelRowBytes == 0);
 };
 
+// The keys of a block into sums, those of each team in its own place. Returns how they turn.
+template <int kDim, int kTeams, class Kind>
+__device__ __forceinline__ Turning sum_keys_of(const Call<BFloat16>& call, const Task& keys,
+                                               const Team<kGroupThreads>& team, std::byte* memory) {
+  using Block = WholeBlock<kDim, kTeams, Kind>;
+  using Sum = SumMemory<kDim>;
+  static_assert(kSumThreads<kDim> == kGroupThreads);
+  const uint32_t at = shared_address(memory);
+  fill_ones(at + Block::kOnes, SumShare<kDim>::kOnesBytes);
+  SumPass<kDim, Kind> pass(
+      call, keys, kTeams,
+      {at + team.index * Sum::kTileBytes, memory + Block::kSpots + team.index * kSpotBytes<Kind>});
+  Turning turning =
+      near_turning<kDim, Kind>(call.k_turning, call.k_frequencies,
+                               near_tokens(keys, keys.sequence.k_width), memory + Block::kTurns);
+  __syncthreads();
+  wait_for_turns(turning);
+  let_next_begin();
+  pass.run(turning, keys, at + Block::kOnes,
+           reinterpret_cast<float*>(memory) + team.index * (Sum::kTileBytes / 4));
+  return turning;
+}
+
+// How queries turn, where that is not as keys do.
+template <class Block, int kDim, class Kind>
+__device__ __forceinline__ void turn_as_queries(const Call<BFloat16>& call, const Task& task,
+                                                std::byte* memory, Turning& turning) {
+  if (call.turn_alike) return;
+  turning =
+      near_turning<kDim, Kind>(call.q_turning, call.q_frequencies,
+                               near_tokens(task, task.sequence.q_width), memory + Block::kTurns);
+  wait_for_turns(turning);
+}
+
 // Grid (heads, blocks of a head), which are a cluster.
 template <int kDim, int kTeams, class Kind>
 __global__ void __launch_bounds__(WholeBlock<kDim, kTeams, Kind>::kThreads,
@@ -36,47 +70,33 @@ __global__ void __launch_bounds__(WholeBlock<kDim, kTeams, Kind>::kThreads,
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Block = WholeBlock<kDim, kTeams, Kind>;
   using Sum = SumMemory<kDim>;
-  static_assert(kSumThreads<kDim> == kGroupThreads);
   static_assert(Block::kMatrix + FineMatrix<kDim>::kBytes <= Block::kSlots);
   extern __shared__ __align__(kAlign) std::byte panels_of_block[];
   std::byte* memory = panels_of_block;
   const uint32_t at = shared_address(memory);
-  const Task keys = key_task(call), task = query_task(call);
+  const Task keys = key_task(call), task = query_task_beside(call, keys, blockIdx.y);
   const Team<kGroupThreads> team;
-  const uint32_t tiles = at + team.index * Sum::kTileBytes;
   auto* sums = reinterpret_cast<float*>(memory);
-  Turning turning;
-  {
-    fill_ones(at + Block::kOnes, SumShare<kDim>::kOnesBytes);
-    SumPass<kDim, Kind> pass(call, keys, kTeams,
-                             {tiles, memory + Block::kSpots + team.index * kSpotBytes<Kind>});
-    turning = near_turning<Kind>(call.k_turning, call.k_frequencies,
-                                 near_tokens(keys, keys.sequence.k_width), memory + Block::kTurns);
-    __syncthreads();
-    wait_for_turns(turning);
-    let_next_begin();
-    pass.run(turning, keys, at + Block::kOnes, sums + team.index * (Sum::kTileBytes / 4));
-  }
+  Turning turning = sum_keys_of<kDim, kTeams, Kind>(call, keys, team, memory);
   team.sync();  // nothing but sums is needed of the tiles
-  typename Block::Apply pass(call, task, kTeams, tiles + Block::kSlots);
+  typename Block::Apply pass(call, task, kTeams, at + team.index * Sum::kTileBytes + Block::kSlots);
   add_teams<kDim, Block::kThreads>(sums, kTeams, Sum::kTileBytes / 4);
 
   const Cluster cluster;
-  float* state = call.state + task.unit * kStateSize<kDim>;
-  float* total = sums + (cluster.size > 1 ? Block::kTotal / 4 : 0);
-  add_blocks<kDim, Block::kThreads>(cluster, sums, [&](unsigned i, const Four& four) {
-    store_four(state + swapped<kDim>(i), four);
-    for (unsigned other = 0; other < cluster.size && cluster.size > 1; ++other) {
-      store_four(cluster.in_block(total + i, other), four);
-    }
-  });
-  if (cluster.size > 1) cluster.sync();
-
-  if (!call.turn_alike) {
-    turning = near_turning<Kind>(call.q_turning, call.q_frequencies,
-                                 near_tokens(task, task.sequence.q_width), memory + Block::kTurns);
-    wait_for_turns(turning);
+  float* total = sums;
+  if (cluster.size > 1) {
+    total += Block::kTotal / 4;
+    add_blocks<kDim, Block::kThreads>(cluster, sums, [&](unsigned i, const Four& four) {
+      for (unsigned other = 0; other < cluster.size; ++other) {
+        store_four(cluster.in_block(total + i, other), four);
+      }
+    });
+    cluster.sync();
   }
+  // Only now: a barrier of the cluster waits for whatever was stored before it.
+  write_share<kDim, Block::kThreads>(cluster, total, call.state + task.unit * kStateSize<kDim>);
+
+  turn_as_queries<Block, kDim, Kind>(call, task, memory, turning);
   const HeadScales scales = head_scales(call, task.sequence.k_count);
   const QueryVectors<kDim> head(memory + Block::kVectors);
   const FineMatrix<kDim> matrix{at + Block::kMatrix};
