@@ -1,9 +1,11 @@
 // The kernels of the GPU against the definition: sizes, options, tails, layouts, lengths, types.
+#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "mala/kernels/cuda/attention.h"
+#include "mala/kernels/cuda/devices.h"
 #include "tests/kernels/cuda_attention_run.h"
 #include "tests/support/compare.h"
 
@@ -77,6 +79,10 @@ TEST_F(GpuAttentionTiles, SeveralForEachBlock) {
 // last query; where there are very many, blocks are small, and where there are few, heads fall
 // apart.
 class GpuWholeHeads : public GpuTest, public testing::WithParamInterface<int64_t> {};
+class GpuSpreadHeads : public GpuWholeHeads {
+ protected:
+  void TearDown() override { cudaSetDevice(0); }
+};
 TEST_P(GpuWholeHeads, OfOneBlockOrACluster) {
   const int64_t heads = GetParam();
   AttentionCase c{.batch = heads, .heads = 1, .queries = 150, .keys = heads > 64 ? 70 : 700};
@@ -91,6 +97,25 @@ TEST_P(GpuWholeHeads, OfOneBlockOrACluster) {
   check_on_gpu<BFloat16>(c);
 }
 INSTANTIATE_TEST_SUITE_P(Heads, GpuWholeHeads, testing::Values(544, 300, 64, 33, 30, 15, 14),
+                         testing::PrintToStringParamName());
+
+// Few heads of more tokens than a cluster takes at once: each has many blocks, which wait for each
+// other. Where devices are emulated, one with three multiprocessors gives teams several tiles.
+TEST_P(GpuSpreadHeads, OfBlocksThatWaitForEachOther) {
+  AttentionCase c{.batch = 1, .heads = GetParam(), .queries = 2200, .keys = 2100};
+  c.dim = c.value_dim = 64;
+  c.seed = GetParam();
+  c.options.norm = kNorms[GetParam() % 3];
+  c.options.q_rope = c.options.k_rope = Rope::grid(50);
+  c.set_tail(GetParam() == 2 ? 3 : 0);
+  check_on_gpu<BFloat16>(c);
+  const int small = 3, devices = static_cast<int>(gpu::devices().size());
+  if (devices > small) ASSERT_EQ(cudaSetDevice(small), cudaSuccess);
+  c.queries = 90;
+  c.options.q_rope = Rope::line(40);
+  check_on_gpu<BFloat16>(c);
+}
+INSTANTIATE_TEST_SUITE_P(Heads, GpuSpreadHeads, testing::Values(1, 2, 3),
                          testing::PrintToStringParamName());
 
 TYPED_TEST(GpuAttention, EveryOption) {

@@ -16,11 +16,13 @@ struct Kernels {
   Rope::Kind turned;
 };
 inline constexpr Kernels kKernels[] = {
-    {Form::kBidirectional, 70, 100, 64, 64, Rope::Kind::kGrid},  // whole heads by warpgroups
-    {Form::kBidirectional, 20, 330, 64, 64, Rope::Kind::kLine},  // parts of heads by warpgroups
-    {Form::kBidirectional, 21, 140, 24, 40, Rope::Kind::kGrid},  // those for all
-    {Form::kCausal, 100, 100, 64, 64, Rope::Kind::kLine},        // sweeps by warpgroups
-    {Form::kCausal, 100, 100, 24, 40, Rope::Kind::kGrid},        // sweeps for all
+    {Form::kBidirectional, 70, 100, 64, 64, Rope::Kind::kGrid},   // whole heads by warpgroups
+    {Form::kBidirectional, 20, 330, 64, 64, Rope::Kind::kLine},   // and by clusters of blocks
+    {Form::kBidirectional, 20, 2100, 64, 64, Rope::Kind::kLine},  // heads that are spread
+    {Form::kBidirectional, 20, 330, 96, 96, Rope::Kind::kGrid},   // parts of heads by warpgroups
+    {Form::kBidirectional, 21, 140, 24, 40, Rope::Kind::kGrid},   // those for all
+    {Form::kCausal, 100, 100, 64, 64, Rope::Kind::kLine},         // sweeps by warpgroups
+    {Form::kCausal, 100, 100, 24, 40, Rope::Kind::kGrid},         // sweeps for all
 };
 
 inline AttentionCase case_of(const Kernels& kernels, Rule rule, Norm norm, Rope::Kind kind) {

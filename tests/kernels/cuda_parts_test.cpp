@@ -18,7 +18,7 @@ namespace {
 DeviceFacts some_device() {
   DeviceFacts device;
   device.multiprocessors = 132;
-  device.has_wgmma = true;
+  device.has_wgmma = device.runs_together = true;
   const int blocks[] = {132, 132, 120, 120};
   std::copy(std::begin(blocks), std::end(blocks), device.cluster_blocks);
   return device;
@@ -88,22 +88,79 @@ TEST(Plans, ScratchIsAsLargeAsWasSaid) {
   }
 }
 
-// One kernel for heads that fill the device, and for those with a tile for each team of a block.
+// One kernel for heads that fill the device, and for those with a tile for each team of a block or
+// of a cluster.
 TEST(Plans, WholeHeads) {
   struct Case {
     int64_t heads, tokens;
     bool whole;
     int blocks;
   };
-  const Case cases[] = {{1, 8, true, 1},     {2, 256, true, 1},    {2, 257, false, 0},
-                        {2, 1024, false, 0}, {2, 16384, false, 0}, {128, 784, true, 1},
-                        {64, 3136, true, 2}, {1, 65536, false, 0}, {1536, 256, true, 1}};
+  const Case cases[] = {{1, 8, true, 1},     {2, 256, true, 1},    {2, 257, true, 2},
+                        {2, 1024, true, 4},  {15, 2048, true, 8},  {2, 2049, false, 0},
+                        {64, 3136, true, 2}, {1, 65536, false, 0}, {1536, 256, true, 1},
+                        {128, 784, true, 1}};
   for (const Case& c : cases) {
     const Plan<BFloat16> plan(some_inputs(c.heads, c.tokens, 64), {}, Direction::kForward,
                               some_device(), {});
     EXPECT_EQ(plan.has_whole_heads, c.whole) << c.heads << " heads of " << c.tokens;
     EXPECT_EQ(c.whole ? plan.query_cluster : 0, c.blocks) << c.heads << " heads of " << c.tokens;
   }
+}
+
+// One kernel too where heads are few and long: all of its blocks run at once, each has tokens, and
+// none more than its teams may sum.
+TEST(Plans, SpreadHeads) {
+  struct Case {
+    int64_t heads, tokens;
+    bool spread;
+  };
+  const Case cases[] = {{2, 2048, false},
+                        {2, 2049, true},
+                        {2, 16384, true},
+                        {40, 4096, true},
+                        {67, 4096, false},
+                        {1, 65536, true},
+                        {66, 2100, false},
+                        {45, 2100, true},
+                        {1, 132 * 4 * kMostPartTokens, true},
+                        {1, 132 * 4 * kMostPartTokens + 1, false}};
+  for (const Case& c : cases) {
+    SCOPED_TRACE(str(c.heads, " heads of ", c.tokens));
+    const Plan<BFloat16> plan(some_inputs(c.heads, c.tokens, 64), {}, Direction::kForward,
+                              some_device(), {});
+    EXPECT_EQ(plan.has_spread_heads, c.spread);
+    if (!plan.has_spread_heads) continue;
+    const PassGrid grid = plan.spread_grid();
+    EXPECT_LE(grid.heads * grid.parts, some_device().multiprocessors);
+    EXPECT_GT(grid.parts, 1);
+    EXPECT_LT((grid.parts - 1) * plan.call.k_part_tokens, c.tokens);
+    EXPECT_GE(grid.parts * plan.call.k_part_tokens, c.tokens);
+    EXPECT_LE(plan.call.k_part_tokens, kSpreadTeamsOnHopper * kMostPartTokens);
+  }
+}
+
+// The side with more parts says how many blocks there are.
+TEST(Plans, SpreadHeadsOfTwoLengths) {
+  AttentionInputs<BFloat16> inputs = some_inputs(2, 2100, 64);
+  inputs.q.tokens = 40;
+  const Plan<BFloat16> plan(inputs, {}, Direction::kForward, some_device(), {});
+  ASSERT_TRUE(plan.has_spread_heads);
+  EXPECT_EQ(plan.spread_grid().parts, 9);
+  EXPECT_EQ(plan.most_query_parts, 1);
+}
+
+// Blocks wait for each other only where all of them run at once, and rows are fit for vectors.
+TEST(Plans, HeadsAreSpreadWhereBlocksRunTogether) {
+  const AttentionInputs<BFloat16> inputs = some_inputs(1, 65536, 64);
+  DeviceFacts device = some_device();
+  Plan<BFloat16> plan(inputs, {}, Direction::kForward, device, {});
+  ASSERT_TRUE(plan.has_spread_heads);
+  HeadsView<BFloat16> out = dense_heads(static_cast<BFloat16*>(nullptr), 1, 1, 65536, 64);
+  plan.set_tensors(out);
+  EXPECT_FALSE(plan.has_spread_heads);
+  device.runs_together = false;
+  EXPECT_FALSE(Plan<BFloat16>(inputs, {}, Direction::kForward, device, {}).has_spread_heads);
 }
 
 // The kernel that sums keys of a causal call has room for few turns, whichever way the call goes.

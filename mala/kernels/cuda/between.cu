@@ -167,7 +167,10 @@ Launcher::Launcher(void* stream) : stream_(stream) {
     MALA_CUDA_CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, index));
     MALA_CUDA_CHECK(cudaDeviceGetAttribute(&found.shared_bytes,
                                            cudaDevAttrMaxSharedMemoryPerBlockOptin, index));
+    int together = 0;
+    MALA_CUDA_CHECK(cudaDeviceGetAttribute(&together, cudaDevAttrCooperativeLaunch, index));
     found.can_overlap = major >= 9;
+    found.runs_together = together != 0;
     found.has_wgmma = kWithWgmma && major == 9;
     find_cluster_blocks(found);
     facts = found;

@@ -17,6 +17,7 @@ namespace mala::gpu {
 struct LaunchSize {
   dim3 grid;
   int threads = 0, shared_bytes = 0, cluster = 1;  // blocks in a row of the grid's second dimension
+  bool together = false;                           // all blocks at once; they wait for each other
 };
 
 // Lets a kernel have as much shared memory as it needs: once for each device.
@@ -66,6 +67,11 @@ void launch(Launcher& on, const LaunchSize& size, const Args&... args) try {
   config.stream = static_cast<cudaStream_t>(on.stream());
   cudaLaunchAttribute attributes[2] = {};
   config.attrs = attributes;
+  if (size.together) {
+    cudaLaunchAttribute& together = attributes[config.numAttrs++];
+    together.id = cudaLaunchAttributeCooperative;
+    together.val.cooperative = 1;
+  }
   if (on.overlaps() && can_wait<kKernel>(on.device().index)) {
     cudaLaunchAttribute& early = attributes[config.numAttrs++];
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;

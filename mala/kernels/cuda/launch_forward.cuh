@@ -55,6 +55,11 @@ void launch_whole_heads(Launcher& on, const Call<T>& call, const PassGrid& grid)
 }
 
 template <typename T>
+void launch_spread_heads(Launcher& on, const Call<T>& call, const PassGrid& grid) {
+  if constexpr (kOnHopper<T, 64>) launch_hopper_spread_heads(on, call, grid);
+}
+
+template <typename T>
 void launch_prepare_right(Launcher& on, const Call<T>& call, int padded, int64_t units) {
   with_dim<T>(padded, [&](auto dim) {
     launch<prepare_right_kernel<T, dim()>>(on, {dim3(static_cast<unsigned>(units)), 256, 0}, call);

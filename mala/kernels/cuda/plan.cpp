@@ -203,7 +203,7 @@ template <typename T>
 void Plan<T>::choose_hopper_parts(Direction direction, const DeviceFacts& device) {
   const Teams teams = teams_on_hopper(padded);
   const bool forward = direction == Direction::kForward;
-  if (forward && choose_whole_heads(device)) return;
+  if (forward && (choose_whole_heads(device) || choose_spread_heads(device))) return;
   auto side_of = [&](const Side& side, int64_t heads, int64_t of_block, bool adds) -> HopperSide {
     const int64_t longest = std::max<int64_t>(1, side.longest);
     return {std::max<int64_t>(1, side.total * heads / longest), divide_up(longest, kHopperTile),
@@ -231,23 +231,29 @@ void Plan<T>::choose_hopper_parts(Direction direction, const DeviceFacts& device
   query_cluster = query_parts.cluster;
 }
 
+// Whether the passes of a forward may be one kernel.
+template <typename T>
+bool Plan<T>::can_be_whole() const {
+  return padded == 64 && sequences_.empty() && call.group == 1 && call.inputs.k.data;
+}
+
 // Where blocks of whole heads fill the device well enough: one for each head, or a cluster. Or
 // where a block has a tile for each team at most: one kernel is launched sooner than three.
 template <typename T>
 bool Plan<T>::choose_whole_heads(const DeviceFacts& device) {
   constexpr int64_t kWide = 4;  // teams of the larger kind of block
-  if (padded != 64 || !sequences_.empty() || call.group != 1 || !call.inputs.k.data) return false;
+  if (!can_be_whole()) return false;
   const int64_t heads = units();
   const int64_t tiles = divide_up(std::max(keys_.longest, queries_.longest), kHopperTile);
   int i = 0;  // of clusters
   while (i + 1 < DeviceFacts::kClusters && heads << (i + 1) <= device.cluster_blocks[i + 1] &&
-         tiles > kWide) {
+         tiles > kWide << i) {
     ++i;
   }
   const int64_t blocks = int64_t{1} << i;
   const int64_t waves = divide_up(heads * blocks, device.cluster_blocks[i]);
   const bool narrow = heads >= kWide * device.multiprocessors;
-  const bool is_short = tiles <= kWide;
+  const bool is_short = tiles <= kWide << i;
   const bool fills = 10 * heads * blocks >= 7 * waves * device.multiprocessors;
   if (!narrow && !is_short && !fills) return false;
   const int64_t teams = narrow ? 1 : kWide;
@@ -259,6 +265,26 @@ bool Plan<T>::choose_whole_heads(const DeviceFacts& device) {
   key_cluster = query_cluster = static_cast<int>(blocks);
   query_teams = static_cast<int>(teams);
   has_whole_heads = true;
+  return true;
+}
+
+// Where heads are few, and blocks for all of them at once more than one each: no more of these than
+// take as long as all would.
+template <typename T>
+bool Plan<T>::choose_spread_heads(const DeviceFacts& device) {
+  if (!can_be_whole() || !device.runs_together) return false;
+  const int64_t most = device.multiprocessors / units();
+  if (most < 2) return false;
+  auto part_tokens = [&](const Side& side) {
+    const int64_t tiles = divide_up(side.longest, kHopperTile);
+    const int64_t of_team = divide_up(tiles, most * kSpreadTeamsOnHopper);
+    return of_team * kSpreadTeamsOnHopper * kHopperTile;
+  };
+  if (part_tokens(keys_) > kSpreadTeamsOnHopper * kMostPartTokens) return false;
+  call.k_part_tokens = part_tokens(keys_);
+  call.q_part_tokens = part_tokens(queries_);
+  key_cluster = query_cluster = 1;
+  has_spread_heads = true;
   return true;
 }
 
@@ -380,7 +406,7 @@ void Plan<T>::set_tensors(HeadsView<T> out) {
   call.vectors.out = has_vectors(out);
   if (call.vectors.out) return;
   query_cluster = 0;
-  has_whole_heads = false;
+  has_whole_heads = has_spread_heads = false;
   find_parts();
 }
 

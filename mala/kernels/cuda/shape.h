@@ -94,6 +94,8 @@ constexpr Teams teams_on_hopper(int padded) {
   if (padded == 64) return {4, 4, 2, 3};
   return padded == 96 ? Teams{2, 3, 1, 3} : Teams{1, 3, 1, 2};
 }
+// Of the forward in one kernel, whose heads of 64 have many blocks.
+constexpr int kSpreadTeamsOnHopper = 4;
 // Of causal sweeps, in heads of 64: forward, and for gradients.
 constexpr int kSweepTeamsOnHopper = 3, kGradientTeamsOnHopper = 2;
 // Bytes that a block has for turns, in the forward, and over queries and keys in the backward.

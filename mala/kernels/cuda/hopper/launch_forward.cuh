@@ -2,6 +2,7 @@
 #pragma once
 
 #include "mala/kernels/cuda/hopper/apply_queries.cuh"
+#include "mala/kernels/cuda/hopper/spread_heads.cuh"
 #include "mala/kernels/cuda/hopper/sum_keys.cuh"
 #include "mala/kernels/cuda/hopper/whole_heads.cuh"
 #include "mala/kernels/cuda/launch.cuh"
@@ -41,6 +42,22 @@ void launch_hopper_whole_heads(Launcher& on, const Call<BFloat16>& call, const P
     using Block = hopper::WholeBlock<64, kTeams, decltype(kind)>;
     launch<hopper::whole_heads_kernel<64, kTeams, decltype(kind)>>(
         on, {dim3_of(grid), Block::kThreads, Block::kBytes, grid.cluster}, call);
+  };
+  if (call.has_tail()) return with_hopper_kind<true>(call, run);
+  with_hopper_kind<false>(call, run);
+}
+
+inline void launch_hopper_spread_heads(Launcher& on, const Call<BFloat16>& call,
+                                       const PassGrid& grid) {
+  constexpr int kTeams = kSpreadTeamsOnHopper;
+  auto run = [&](auto kind) {
+    using Block = hopper::WholeBlock<64, kTeams, decltype(kind)>;
+    launch<hopper::spread_heads_kernel<64, kTeams, decltype(kind)>>(on,
+                                                                    {.grid = dim3_of(grid),
+                                                                     .threads = Block::kThreads,
+                                                                     .shared_bytes = Block::kBytes,
+                                                                     .together = true},
+                                                                    call);
   };
   if (call.has_tail()) return with_hopper_kind<true>(call, run);
   with_hopper_kind<false>(call, run);
