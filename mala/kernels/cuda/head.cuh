@@ -2,6 +2,7 @@
 #pragma once
 
 #include "mala/kernels/cuda/call.h"
+#include "mala/kernels/cuda/feature.cuh"
 #include "mala/kernels/cuda/mma.cuh"
 #include "mala/kernels/cuda/shape.h"
 
@@ -15,6 +16,10 @@ struct HeadScales {
 
 template <typename T>
 __device__ __forceinline__ HeadScales head_scales(const Call<T>& call, int64_t keys) {
+  if constexpr (!kFine<T>) {  // a division of doubles is longer than the rest of this
+    const float mean = nearly_inverse(static_cast<float>(keys));
+    return {call.key_mean ? call.scale * mean : call.scale, mean};
+  }
   const double mean = 1.0 / static_cast<double>(keys);
   return {static_cast<float>(call.scale * (call.key_mean ? mean : 1.0)), static_cast<float>(mean)};
 }
