@@ -66,9 +66,10 @@ __global__ void __launch_bounds__(kScanThreads)
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) {
       if (first + k >= sequence.q_parts) continue;
-      const float mean = seen > 0 ? static_cast<float>(of_value / static_cast<double>(seen)) : 0.0f;
-      const double x = is_product ? own - of_key * static_cast<double>(mean) : own;
-      to[(first + k) * size] = is_value ? mean : static_cast<float>(x);
+      // Not about the mean as it is rounded: where gain * r is large, that would show.
+      const double mean = seen > 0 ? of_value / static_cast<double>(seen) : 0.0;
+      const double x = is_product ? own - of_key * mean : is_value ? mean : own;
+      to[(first + k) * size] = static_cast<float>(x);
       own += static_cast<double>(sums[k]);
       of_key += static_cast<double>(keys[k]);
       of_value += static_cast<double>(values[k]);
