@@ -298,13 +298,13 @@ struct CausalKeySums {
   }
   __device__ __forceinline__ void end_tile(int64_t first, bool broken) {
     if (first + kTileTokens >= task.end) return;
+    if (comes_first(task, first)) move_centre();
     if constexpr (kRuns) {
       matrix.add(tiles.rotated, tiles.values);
       __syncthreads();
     }
     sum_columns(tiles.rotated, nullptr, state.rotated_keys);
     sum_columns(tiles.values, nullptr, state.values);
-    if (comes_first(task, first)) move_centre();
     if constexpr (kRuns) matrix.store(memory.matrix());
     __syncthreads();
     if (!broken) return;
@@ -316,15 +316,17 @@ struct CausalKeySums {
   }
 
  private:
-  // After the first tile of all, whose values were taken as they are.
-  __device__ __forceinline__ void move_centre() {
-    const auto counted = static_cast<float>(min(keys.end, int64_t{kTileTokens}));
+  // Of the first tile of all, whose queries took values as they are: they go into the sums about
+  // the centre.
+  __device__ __forceinline__ void move_centre() const {
+    const int counted = static_cast<int>(min(keys.end, int64_t{kTileTokens}));
     __syncthreads();
-    if constexpr (kRuns) matrix.add_outer(state.rotated_keys, -1.0f, state.part_centre);
-    for (int i = threadIdx.x; i < kDim; i += blockDim.x) {
-      state.centre[i] = state.part_centre[i];
-      state.values[i] = fmaf(-counted, state.centre[i], state.values[i]);
+    for (int i = threadIdx.x; i < counted * kDim; i += blockDim.x) {
+      float* value = tiles.values.at(i / kDim, i % kDim);
+      *value = as_operand<T>(*value - state.part_centre[i % kDim]);
     }
+    for (int i = threadIdx.x; i < kDim; i += blockDim.x) state.centre[i] = state.part_centre[i];
+    __syncthreads();
   }
 };
 

@@ -63,30 +63,29 @@ struct RunningMatrix {
       __syncthreads();
     }
   }
-  // += factor * left (x) right.
-  __device__ __forceinline__ void add_outer(const float* left, float factor, const float* right) {
-    const SweepLane lane;
-    for_each([&](int m, int j, int half) {
-      const float by = factor * left[row(lane, m, half)];
-      const float* with = right + lane.column(j / 4) + j % 4 * 2;
-      c[m][j][2 * half] = fmaf(by, with[0], c[m][j][2 * half]);
-      c[m][j][2 * half + 1] = fmaf(by, with[1], c[m][j][2 * half + 1]);
-    });
-  }
   // += the sum of left (x) right over the tokens of a tile, each by its weight where there are
-  // weights. Tensor cores cut sums off: finer types add a tile's by themselves.
+  // weights.
   __device__ __forceinline__ void add(const FloatTile<kDim>& left, const FloatTile<kDim>& right,
                                       const float* weights = nullptr) {
-    if constexpr (kFine<T>) {
-      RunningMatrix tile;
-      tile.first = first;
-      tile.add_tokens(left, right, weights);
-      for_each([&](int m, int j, int half) {
-        c[m][j][2 * half] += tile.c[m][j][2 * half];
-        c[m][j][2 * half + 1] += tile.c[m][j][2 * half + 1];
-      });
-    } else {
-      add_tokens(left, right, weights);
+    const SweepLane lane;
+#pragma unroll 2
+    for (int n = 0; n < kTileEights; ++n) {
+      const int token = 8 * n + lane.t;
+      const float upper = weights ? weights[token] : 1.0f,
+                  lower = weights ? weights[token + 4] : 1.0f;
+#pragma unroll
+      for (int m = 0; m < kHeld; ++m) {
+        const int one = row(lane, m, 0), other = row(lane, m, 1);
+        const Left<T> a(upper * *left.at(token, one), upper * *left.at(token, other),
+                        lower * *left.at(token + 4, one), lower * *left.at(token + 4, other),
+                        weights == nullptr);
+#pragma unroll
+        for (int j = 0; j < 8; ++j) {
+          const int column = SweepRows<T>::right_column(lane, j);
+          multiply(c[m][j], a, Parts<T>(*right.at(token, column), true),
+                   Parts<T>(*right.at(token + 4, column), true));
+        }
+      }
     }
   }
 
@@ -106,30 +105,6 @@ struct RunningMatrix {
       for (int j = 0; j < 8; ++j) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) body(m, j, half);
-      }
-    }
-  }
-
-  __device__ __forceinline__ void add_tokens(const FloatTile<kDim>& left,
-                                             const FloatTile<kDim>& right, const float* weights) {
-    const SweepLane lane;
-#pragma unroll 2
-    for (int n = 0; n < kTileEights; ++n) {
-      const int token = 8 * n + lane.t;
-      const float upper = weights ? weights[token] : 1.0f,
-                  lower = weights ? weights[token + 4] : 1.0f;
-#pragma unroll
-      for (int m = 0; m < kHeld; ++m) {
-        const int one = row(lane, m, 0), other = row(lane, m, 1);
-        const Left<T> a(upper * *left.at(token, one), upper * *left.at(token, other),
-                        lower * *left.at(token + 4, one), lower * *left.at(token + 4, other),
-                        weights == nullptr);
-#pragma unroll
-        for (int j = 0; j < 8; ++j) {
-          const int column = SweepRows<T>::right_column(lane, j);
-          multiply(c[m][j], a, Parts<T>(*right.at(token, column), true),
-                   Parts<T>(*right.at(token + 4, column), true));
-        }
       }
     }
   }

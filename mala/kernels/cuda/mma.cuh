@@ -79,15 +79,22 @@ struct Left {
   }
 };
 
-// c += left * right, of which this lane has (t, g) and (t + 4, g).
+// c += left * right, of which this lane has (t, g) and (t + 4, g). Tensor cores cut sums off where
+// float32 rounds, which shows in fine types: there they sum these products alone, and the result is
+// added properly.
 template <typename T>
 __device__ __forceinline__ void multiply(float (&c)[4], const Left<T>& left, const Parts<T>& upper,
                                          const Parts<T>& lower) {
   if constexpr (kFine<T>) {
-    mma(c, left.part[1], upper.first, lower.first);
-    mma(c, left.part[0], upper.rest, lower.rest);
+    float step[4] = {};
+    mma(step, left.part[1], upper.first, lower.first);
+    mma(step, left.part[0], upper.rest, lower.rest);
+    mma(step, left.part[0], upper.first, lower.first);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) c[i] += step[i];
+  } else {
+    mma(c, left.part[0], upper.first, lower.first);
   }
-  mma(c, left.part[0], upper.first, lower.first);
 }
 
 // Half of a block of 32 columns of 16 rows: the lower or the upper fours of its eights.

@@ -202,17 +202,6 @@ struct QuerySums {
 
   // A tile whose gradients stand `stage` bytes after the first.
   __device__ __forceinline__ void add_tile(int stage) {
-    if constexpr (kFine<T>) {
-      Sums tile;
-      add_tokens(tile, stage);
-      sums.add(tile);
-    } else {
-      add_tokens(sums, stage);
-    }
-  }
-
- private:
-  __device__ __forceinline__ void add_tokens(Sums& to, int stage) {
 #pragma unroll(kFine <T> ? 1 : kSteps)
     for (int step = 0; step < kSteps; ++step) {
       const int tokens = step * Place::kStep;
@@ -220,8 +209,8 @@ struct QuerySums {
       const TokenWeights of_a = weights[tokens], of_b = weights[tokens + 4];
       add_scaled(means, of_a.mean_part, a);
       add_scaled(means, of_b.mean_part, b);
-      to.add(place, FourParts<T>(a), FourParts<T>(b), {of_a.mean, of_b.mean},
-             [&](int half, int block) { return gradients.four(half, block, tokens, stage); });
+      sums.add(place, FourParts<T>(a), FourParts<T>(b), {of_a.mean, of_b.mean},
+               [&](int half, int block) { return gradients.four(half, block, tokens, stage); });
     }
   }
 };

@@ -41,7 +41,7 @@ struct KeySums {
   using S = SumShape<T, kDim>;
   using Place = SumPlace<T, kDim>;
   using Sums = gpu::Sums<T, kDim, false>;
-  static constexpr int kSteps = S::kTokens / Place::kStep;
+  static constexpr int kSteps = S::kTokens / Place::kStep, kBlocks = S::kChunk / kBlockCols;
 
   const Call<T>& call;
   Place place;
@@ -53,6 +53,9 @@ struct KeySums {
   Sums sums;
   // Sums of this lane's features: before and after they turn, and as products take them.
   Four plain = {}, turned = {}, rounded = {};
+  // Fine types are summed about the mean of the part's first values, since what all have in common
+  // would leave fewer digits to the rest.
+  Four centre[kBlocks] = {};
 
   __device__ __forceinline__ KeySums(const Call<T>& of, const Task& task,
                                      const KeySumMemory<T, kDim>& memory)
@@ -64,33 +67,52 @@ struct KeySums {
         pair(place.feature() / 2),
         by_column(goes_by_column<Kind::kHow>(of.k_turning, pair)) {}
 
+  // From the first tile, whose tokens beyond the part are zeros.
+  __device__ __forceinline__ void find_centre(int stage) {
+    const float inverse = 1.0f / static_cast<float>(min(tokens_left, 8));
+    const int back = -8 * place.group;  // to the first group's tokens
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+      const Four a = values.four(0, block, back, stage), b = values.four(1, block, back, stage);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) centre[block].x[i] = inverse * row_sum(a.x[i] + b.x[i]);
+    }
+  }
+
   // A tile whose keys and values stand `stage` bytes after the first.
   __device__ __forceinline__ void add_tile(const Spot* spots, int stage) {
     const auto* axis = reinterpret_cast<const AxisSpot*>(spots + place.first_token()) + by_column;
-    if constexpr (kFine<T>) {
-      Sums tile;
-      add_tokens<false>(tile, axis, stage);
-      sums.add(tile);
-    } else if (tokens_left >= S::kTokens) {
-      add_tokens<true>(sums, axis, stage);
+    if (!kFine<T> && tokens_left >= S::kTokens) {
+      add_tokens<true>(axis, stage);
     } else {
-      add_tokens<false>(sums, axis, stage);
+      add_tokens<false>(axis, stage);
     }
     tokens_left -= S::kTokens;
     left -= S::kTokens;
   }
 
+  // By each warp, for its own lanes to read.
+  __device__ __forceinline__ void store_centre(float* to) const {
+#pragma unroll
+    for (int block = 0; block < kBlocks; ++block) {
+      if (place.t == 0) store_four(to + block * kBlockCols + 4 * place.g, centre[block]);
+    }
+  }
+
  private:
   // kWhole: all tokens of the tile exist.
   template <bool kWhole>
-  __device__ __forceinline__ void add_tokens(Sums& to, const AxisSpot* spots, int stage) {
+  __device__ __forceinline__ void add_tokens(const AxisSpot* spots, int stage) {
 #pragma unroll(kFine <T> ? 1 : kSteps)
     for (int step = 0; step < kSteps; ++step) {
       const int tokens = step * Place::kStep;
       const FourParts<T> upper = features_of<kWhole>(spots, 0, tokens, stage);
       const FourParts<T> lower = features_of<kWhole>(spots, 1, tokens, stage);
-      to.add(place, upper, lower, {1.0f, 1.0f},
-             [&](int half, int block) { return values.four(half, block, tokens, stage); });
+      sums.add(place, upper, lower, {1.0f, 1.0f}, [&](int half, int block) {
+        Four x = values.four(half, block, tokens, stage);
+        if constexpr (kFine<T>) add_scaled(x, -counts<kWhole>(tokens + 4 * half), centre[block]);
+        return x;
+      });
     }
   }
 
@@ -173,6 +195,7 @@ __device__ __forceinline__ void sum_keys_of_block(const Call<T>& call) {
     __syncthreads();
     if (Memory::Staged::are_two() && tile + 1 < tiles) stage_tile(tile + 1);
     spots.write(memory.spots(tile + 1));
+    if (kFine<T> && tile == 0) sums.find_centre(Memory::Staged::offset(0));
     sums.add_tile(memory.spots(tile), Memory::Staged::offset(tile));
     if (!Memory::Staged::are_two() && tile + 1 < tiles) {
       __syncthreads();
@@ -188,16 +211,14 @@ __device__ __forceinline__ void sum_keys_of_block(const Call<T>& call) {
     write_feature_sums(sums.turned, sums.place, vectors, call.layout.dim,
                        to + call.layout.rotated_keys());
   }
-  Correction correction{};
-  if constexpr (!kFine<T>) {
-    add_scaled(sums.turned, -1.0f, sums.rounded);
-    float* lost = vectors + 2 * kDim;
-    write_feature_sums(sums.turned, sums.place, vectors, kDim, lost);
-    correction = {lost, vectors, 1.0f / static_cast<float>(task.end - task.first)};
-  }
+  float* lost = vectors + 2 * kDim;
+  const auto count = static_cast<float>(task.end - task.first);
+  if constexpr (!kFine<T>) add_scaled(sums.turned, -1.0f, sums.rounded);
+  write_feature_sums(sums.turned, sums.place, vectors, kDim, lost);
   __syncthreads();
+  if constexpr (kFine<T>) sums.store_centre(vectors);
   SumWriter<T, kDim, false>::write(sums.sums, sums.place, vectors + 3 * kDim,
-                                   {call.layout, chunk, to}, correction);
+                                   {call.layout, chunk, to}, {lost, vectors, count});
 }
 
 // Grid (heads of keys, parts, chunks of values): the sums of a part.

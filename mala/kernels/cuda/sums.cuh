@@ -50,9 +50,10 @@ struct FourAddresses {
   }
 };
 
-// Each warp also has weighted sums of values, whose columns are all alike: those of its share, or,
-// where there are few, of all, since asking whose they are would cost more. kWeighs: weights are
-// not all one.
+// Each warp also has weighted sums of values: those of its share, or, where there are few, of all,
+// since asking whose they are would cost more. Tensor cores sum them, in columns that are all
+// alike; of fine types they would cut off too much, and each lane sums its own, of two tokens by
+// themselves. kWeighs: weights are not all one.
 template <typename T, int kDim, bool kWeighs>
 struct Sums {
   using S = SumShape<T, kDim>;
@@ -81,42 +82,40 @@ struct Sums {
 #pragma unroll
         for (int n = 0; n < 4; ++n) multiply(products[m][n], left, upper.x[n], lower.x[n]);
         if (kSumsAll || m / kShare == place.slice) {
-          add_values(values[m % kValueTiles], left, weights);
+          float(&to)[4] = values[m % kValueTiles];
+          if constexpr (kFine<T>) {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+              to[2 * i] = fmaf(weights[0], a.x[2 * half + i], to[2 * i]);
+              to[2 * i + 1] = fmaf(weights[1], b.x[2 * half + i], to[2 * i + 1]);
+            }
+          } else {
+            add_values(to, left, weights);
+          }
         }
       }
     }
   }
 
-  // Tensor cores cut sums off where float32 would round: in float32 a tile has sums of its own,
-  // which are then added properly.
-  __device__ __forceinline__ void add(const Sums& other) {
-#pragma unroll
-    for (int m = 0; m < kTiles; ++m) {
-#pragma unroll
-      for (int n = 0; n < 4; ++n) add4(products[m][n], other.products[m][n]);
-    }
-#pragma unroll
-    for (int m = 0; m < kValueTiles; ++m) add4(values[m], other.values[m]);
+  // The sums of values g and g + 8 of a tile, by all lanes of the warp.
+  __device__ __forceinline__ float2 values_of(int tile) const {
+    const float(&c)[4] = values[tile % kValueTiles];
+    if constexpr (kFine<T>) return {row_sum(c[0] + c[1]), row_sum(c[2] + c[3])};
+    return {c[0], c[2]};
   }
 
  private:
-  // Weights are not exact in one part, whatever the type.
+  // Weights are not exact in one part.
   static __device__ __forceinline__ void add_values(float (&c)[4], const Left<T>& left,
                                                     const float (&weights)[2]) {
     if constexpr (!kWeighs) {
       constexpr uint32_t kOne = 0x3F800000u;
-#pragma unroll
-      for (int part = Left<T>::kParts - 1; part >= 0; --part) mma(c, left.part[part], kOne, kOne);
-      return;
+      mma(c, left.part[0], kOne, kOne);
+    } else {
+      const Parts<float> upper(weights[0], false), lower(weights[1], false);
+      mma(c, left.part[0], upper.rest, lower.rest);
+      mma(c, left.part[0], upper.first, lower.first);
     }
-    const Parts<float> upper(weights[0], false), lower(weights[1], false);
-    mma(c, left.part[0], upper.rest, lower.rest);
-    if constexpr (kFine<T>) mma(c, left.part[1], upper.first, lower.first);
-    mma(c, left.part[0], upper.first, lower.first);
-  }
-  static __device__ __forceinline__ void add4(float (&to)[4], const float (&x)[4]) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) to[i] += x[i];
   }
 };
 
@@ -128,11 +127,12 @@ struct SumTarget {
 };
 
 // What rounding took from the sum of each feature is put back as if each value had been the mean of
-// the part: what values have in common is then as exact as the sums of features are.
+// the part: what values have in common is then as exact as the sums of features are. Of fine types,
+// values were summed about a centre: that is put back, as often as there were values and features.
 struct Correction {
-  const float* lost;  // (kDim), in shared memory
-  float* values;      // (kChunk), for the means
-  float count_inverse;
+  const float* lost;  // (kDim), in shared memory; of fine types all that features sum up to
+  float* values;      // (kChunk), for the means; of fine types the centre
+  float count;
 };
 
 // Adds the sums of the groups of a block, group 0 last, and writes them.
@@ -200,15 +200,24 @@ class SumWriter {
 #pragma unroll
     for (int m = 0; m < Sums::kTiles; ++m) {
       const int column = m / 2 * kBlockCols + 4 * place.g + m % 2 * 2;
-      if (place.t > 0 || m / Sums::kShare != place.slice) continue;
-      const auto& c = sums.values[m % Sums::kValueTiles];
-      if (correction.lost) {
-        correction.values[column] = correction.count_inverse * c[0];
-        correction.values[column + 1] = correction.count_inverse * c[2];
-      }
+      if (m / Sums::kShare != place.slice) continue;
+      float2 two = sums.values_of(m);
+      if (place.t > 0) continue;
+      if (correction.lost) correct(two, correction, column);
       if (target.chunk + column >= target.layout.value_dim) continue;
-      target.to[target.layout.values() + target.chunk + column] = c[0];
-      target.to[target.layout.values() + target.chunk + column + 1] = c[2];
+      target.to[target.layout.values() + target.chunk + column] = two.x;
+      target.to[target.layout.values() + target.chunk + column + 1] = two.y;
+    }
+  }
+  static __device__ __forceinline__ void correct(float2& sums, const Correction& by, int column) {
+    float* values = by.values + column;
+    if constexpr (kFine<T>) {
+      sums.x = fmaf(by.count, values[0], sums.x);
+      sums.y = fmaf(by.count, values[1], sums.y);
+    } else {
+      const float inverse = 1.0f / by.count;
+      values[0] = inverse * sums.x;
+      values[1] = inverse * sums.y;
     }
   }
 };
