@@ -1,5 +1,5 @@
-// What is promised of the GPU's kernels for bfloat16, to the letter: they are at most twice as far
-// from the definition as the formula done in float32 and rounded once.
+// What is promised of the GPU's kernels, to the letter: they are at most twice as far from the
+// definition as the formula done in float32 and rounded once.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -16,15 +16,20 @@ namespace {
 // gradient of `local`, neither may the GPU.
 constexpr double kMostTimes = 2;
 
-// What is known to break it, in gradients of q, k and v. A gradient times a gate is rounded to
-// bfloat16 before it is used, except in the causal kernels for all: as large an error as that of
+// What is known to break it, in gradients of q, k and v. A gradient times a gate is rounded to two
+// bytes before it is used, except in the causal kernels for all: as large an error as that of
 // rounding at the end, which makes 1.4 times together, or more where the sum of all of them happens
-// to be small: 2.15 were seen.
+// to be small: 2.15 were seen in bfloat16, 1.74 in float16. In float32 it is no other than that of
+// the formula.
 constexpr double kMostTimesWithGate = 3;
-// After a state, the published norm without turns has s and r from sums that may differ, so that
-// what values have in common cancels only after it was rounded for tensor cores, in the kernels for
-// all: ten times were seen.
+// In bfloat16 after a state, the published norm without turns has s and r from sums that may
+// differ, so that what values have in common cancels only after it was rounded for tensor cores, in
+// the kernels for all: thirteen times were seen.
 constexpr double kMostTimesAfterAState = 16;
+// In bfloat16 sweeps by warpgroups sum values as they are, and take the centre off what products
+// read: over the tiles of a long part, what values have in common costs digits. 2.6 times were seen
+// over 2,000 tokens in four parts, in dq, and 8 times over the last of them alone.
+constexpr double kMostTimesInLongParts = 4;
 
 // Numbers that are hard on sums: values whose mean is so many times their spread, and queries and
 // keys that are all far below zero, so that features are tiny.
@@ -35,20 +40,23 @@ constexpr Data kUsual{}, kFarValues{.value_mean = 100};
 constexpr Data kOthers[] = {kUsual, {.value_mean = 10}, {.shift = -8}, {.shift = -15}};
 constexpr double kSpread = 0.577;  // of values, which lie in an interval of two
 
-// Of bfloat16 still.
-void move(Tensor<BFloat16>& x, double by) {
+// Of the same type still.
+template <typename T>
+void move(Tensor<T>& x, double by) {
   std::vector<double> values = x.values();
   for (double& value : values) value += by;
   x.set_values(values);
 }
 
-void make(const Data& data, AttentionProblem<BFloat16>& problem) {
+template <typename T>
+void make(const Data& data, AttentionProblem<T>& problem) {
   move(problem.q, data.shift);
   move(problem.k, data.shift);
   move(problem.v, data.value_mean * kSpread);
 }
 
-void copy(const AttentionProblem<BFloat16>& from, AttentionProblem<float>& to) {
+template <typename T>
+void copy(const AttentionProblem<T>& from, AttentionProblem<float>& to) {
   to.q.set_values(from.q.values());
   to.k.set_values(from.k.values());
   to.v.set_values(from.v.values());
@@ -67,6 +75,7 @@ double rms_error(const std::vector<double>& actual, const std::vector<double>& e
 }
 
 // Of one case: what the GPU has, what the CPU's kernels have in float32, and the definition.
+template <typename T>
 struct Compared {
   AttentionResults actual, single, expected;
 
@@ -87,8 +96,24 @@ struct Compared {
     if ((expected.*part).empty()) return;
     ASSERT_EQ((actual.*part).size(), (expected.*part).size()) << what;
     std::vector<double> rounded_once = single.*part;
-    for (double& x : rounded_once) x = to_float(rounded<BFloat16>(x));
+    for (double& x : rounded_once) x = to_float(rounded<T>(x));
     const double error = rms_error(actual.*part, expected.*part);
+    if (getenv("DBG") && std::string(what) == getenv("DBG")) {
+      size_t d = 64;
+      for (size_t t = 0; t < (expected.*part).size() / d; t += 64) {
+        size_t n = 64;
+        n = std::min(n, (expected.*part).size() / d - t);
+        double a = 0, b = 0, m = 0, e = 0;
+        for (size_t i = t * d; i < (t + n) * d; ++i) {
+          a += std::pow((actual.*part)[i] - (expected.*part)[i], 2);
+          b += std::pow((single.*part)[i] - (expected.*part)[i], 2);
+          m += (actual.*part)[i] - (expected.*part)[i];
+          e += std::pow((expected.*part)[i], 2);
+        }
+        printf("%zu gpu %g cpu %g bias %g rms %g\n", t, std::sqrt(a / d / n), std::sqrt(b / d / n),
+               m / d / n, std::sqrt(e / d / n));
+      }
+    }
     const double of_float32 = rms_error(rounded_once, expected.*part);
     EXPECT_LE(error, most * of_float32)
         << what << " is " << error / of_float32 << " times as far off as float32 rounded once";
@@ -97,8 +122,11 @@ struct Compared {
 
 // Cases go round all devices. Where they are emulated, these differ in how many parts a head falls
 // into, and in how many tiles a part has.
+template <typename T>
 class GpuAccuracy : public GpuTest {
- protected:
+ public:
+  static constexpr bool kIsBFloat16 = std::is_same_v<T, BFloat16>;
+
   void TearDown() override { cudaSetDevice(0); }
 
   // Where the next call goes.
@@ -106,28 +134,27 @@ class GpuAccuracy : public GpuTest {
 
   void check(const AttentionCase& c, const Data& data) {
     use_next_device();
-    AttentionProblem<BFloat16> problem(c);
+    AttentionProblem<T> problem(c);
     make(data, problem);
     AttentionProblem<float> single(c);
     copy(problem, single);
     SCOPED_TRACE(str("values' mean ", data.value_mean, ", shift ", data.shift, ": ", describe(c)));
-    Compared{run_on_gpu(problem), run_kernels(single), run_reference(problem)}.expect(
-        c.gate ? kMostTimesWithGate : kMostTimes);
+    Compared<T>{run_on_gpu(problem), run_kernels(single), run_reference(problem)}.expect(
+        c.gate && sizeof(T) == 2 ? kMostTimesWithGate : kMostTimes);
   }
-  void check(const CausalCase& c, const Data& data) {
+  void check(const CausalCase& c, const Data& data, double most = kMostTimes) {
     use_next_device();
-    CausalProblem<BFloat16> problem(c);
+    CausalProblem<T> problem(c);
     make(data, problem.tokens);
     CausalProblem<float> single(c);
     copy(problem.tokens, single.tokens);
     SCOPED_TRACE(str("values' mean ", data.value_mean, ", shift ", data.shift, ": ", describe(c)));
     const AttentionOptions& options = c.tokens.options;
-    const bool by_warpgroups = c.tokens.dim == 64 && options.q_rope.kind != Rope::Kind::kGrid;
-    compare(problem, single)
-        .expect(c.tokens.gate && by_warpgroups ? kMostTimesWithGate : kMostTimes);
+    const bool by_warpgroups =
+        kIsBFloat16 && c.tokens.dim == 64 && options.q_rope.kind != Rope::Kind::kGrid;
+    compare(problem, single).expect(c.tokens.gate && by_warpgroups ? kMostTimesWithGate : most);
   }
-  static Compared compare(const CausalProblem<BFloat16>& problem,
-                          const CausalProblem<float>& single) {
+  static Compared<T> compare(const CausalProblem<T>& problem, const CausalProblem<float>& single) {
     return {run_on_gpu(problem).tokens, run_kernels(single).tokens, run_reference(problem).tokens};
   }
 
@@ -139,16 +166,25 @@ class GpuAccuracy : public GpuTest {
   int next_ = 0;
 };
 
-// Of 24 numbers, heads go to the kernels for all; the others to warpgroups where these know them.
-constexpr int64_t kDims[] = {24, 64, 96, 128};
+TYPED_TEST_SUITE(GpuAccuracy, DeviceTypes, TypeNames);
+
 constexpr int64_t kWidth = 14;  // of an image
+
+// In bfloat16, heads of 24 numbers go to the kernels for all, the others to warpgroups where these
+// know them. Other types have no kernels of their own for heads of 96, and those of 128 go with
+// them.
+template <typename T>
+std::vector<int64_t> dims() {
+  if (std::is_same_v<T, BFloat16>) return {24, 64, 96, 128};
+  return {24, 64, 96};
+}
 
 // Calls check(call) for every norm, kind of turns and size of head, with the usual eps: features
 // are positive and many pairs hardly turn over so few tokens, so that r is never below 0.3 s, far
 // from the pole of the printed norm.
-template <class Check>
+template <typename T, class Check>
 void for_each_call(int64_t tokens, Check check) {
-  for (const int64_t dim : kDims) {
+  for (const int64_t dim : dims<T>()) {
     for (const Rope& rope : {Rope::none(), Rope::line(), Rope::grid(kWidth)}) {
       for (const Norm norm : kNorms) {
         // No fewer numbers, so that those that happen to be round count little.
@@ -171,54 +207,66 @@ CausalCase causal(const AttentionCase& tokens) {
 }
 
 // Of each call, far values with one tail and other numbers with the next.
-TEST_F(GpuAccuracy, Bidirectional) {
+TYPED_TEST(GpuAccuracy, Bidirectional) {
   int next = 0;
-  for_each_call(150, [&](AttentionCase c) {
+  for_each_call<TypeParam>(150, [&](AttentionCase c) {
     c.set_tail(next % 4);
-    check(c, kFarValues);
+    this->check(c, kFarValues);
     c.set_tail((next + 1) % 4);
-    check(c, kOthers[next++ / 2 % 4]);
+    this->check(c, kOthers[next++ / 2 % 4]);
   });
 }
 
-TEST_F(GpuAccuracy, Causal) {
+TYPED_TEST(GpuAccuracy, Causal) {
   int next = 0;
-  for_each_call(150, [&](AttentionCase c) {
+  for_each_call<TypeParam>(150, [&](AttentionCase c) {
     c.set_tail(next % 4);
-    check(causal(c), kFarValues);
+    this->check(causal(c), kFarValues);
     c.set_tail((next + 1) % 4);
-    check(causal(c), kOthers[next++ / 2 % 4]);
+    this->check(causal(c), kOthers[next++ / 2 % 4]);
   });
 }
 
-// A text that is one part, of many tiles, on a device that is small enough.
-TEST_F(GpuAccuracy, LongFirstPart) {
+// A text whose first part has many tiles, on a device that is small enough.
+TYPED_TEST(GpuAccuracy, LongFirstPart) {
   for (const Norm norm : {Norm::kPublished, Norm::kBalanced}) {
     CausalCase c = CausalCase::of(900, 64, 64);
     c.after = c.before_gradient = false;
     c.tokens.options = options_of(Rule::kMala, norm);
-    use_device(1);
-    check(c, kFarValues);
+    this->use_device(1);
+    this->check(c, kFarValues);
   }
 }
 
-TEST_F(GpuAccuracy, PublishedWithoutTurnsAfterAState) {
+// Without turns, errors of sums over values show as often as r says, which is some 9 here.
+TYPED_TEST(GpuAccuracy, ManyParts) {
+  CausalCase c = CausalCase::of(2000, 64, 64);
+  c.after = c.before_gradient = false;
+  c.tokens.options = options_of(Rule::kMala, Norm::kBalanced);
+  this->use_device(2);
+  this->check(c, kUsual);
+  this->use_device(2);
+  this->check(c, kFarValues, this->kIsBFloat16 ? kMostTimesInLongParts : kMostTimes);
+}
+
+TYPED_TEST(GpuAccuracy, PublishedWithoutTurnsAfterAState) {
   for (const int64_t dim : {24, 64, 96}) {
     CausalCase c = CausalCase::of(150, dim, dim);
     c.before_gradient = false;
     c.tokens.options = options_of(Rule::kMala, Norm::kPublished);
-    CausalProblem<BFloat16> earlier(c);
+    CausalProblem<TypeParam> earlier(c);
     make(kFarValues, earlier.tokens);
     c.tokens.seed = 2;
     c.before = {c.tokens.keys};
     c.after = false;
-    CausalProblem<BFloat16> problem(c);
+    CausalProblem<TypeParam> problem(c);
     make(kFarValues, problem.tokens);
     CausalProblem<float> single(c);
     copy(problem.tokens, single.tokens);
     problem.sums = single.sums = run_reference(earlier, Pass::kForward).after;
     SCOPED_TRACE(describe(c));
-    compare(problem, single).expect(dim == 64 ? kMostTimes : kMostTimesAfterAState);
+    const bool loose = this->kIsBFloat16 && dim != 64;
+    this->compare(problem, single).expect(loose ? kMostTimesAfterAState : kMostTimes);
   }
 }
 
