@@ -98,22 +98,6 @@ struct Compared {
     std::vector<double> rounded_once = single.*part;
     for (double& x : rounded_once) x = to_float(rounded<T>(x));
     const double error = rms_error(actual.*part, expected.*part);
-    if (getenv("DBG") && std::string(what) == getenv("DBG")) {
-      size_t d = 64;
-      for (size_t t = 0; t < (expected.*part).size() / d; t += 64) {
-        size_t n = 64;
-        n = std::min(n, (expected.*part).size() / d - t);
-        double a = 0, b = 0, m = 0, e = 0;
-        for (size_t i = t * d; i < (t + n) * d; ++i) {
-          a += std::pow((actual.*part)[i] - (expected.*part)[i], 2);
-          b += std::pow((single.*part)[i] - (expected.*part)[i], 2);
-          m += (actual.*part)[i] - (expected.*part)[i];
-          e += std::pow((expected.*part)[i], 2);
-        }
-        printf("%zu gpu %g cpu %g bias %g rms %g\n", t, std::sqrt(a / d / n), std::sqrt(b / d / n),
-               m / d / n, std::sqrt(e / d / n));
-      }
-    }
     const double of_float32 = rms_error(rounded_once, expected.*part);
     EXPECT_LE(error, most * of_float32)
         << what << " is " << error / of_float32 << " times as far off as float32 rounded once";
