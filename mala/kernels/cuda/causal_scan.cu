@@ -1,5 +1,6 @@
 // Between the sweeps of the causal form: sums of parts become sums before and after them. All in
 // double, and always in the same order.
+#include "mala/kernels/cuda/feature.cuh"
 #include "mala/kernels/cuda/launch.cuh"
 #include "mala/kernels/cuda/launch_causal.h"
 
@@ -25,6 +26,15 @@ __device__ __forceinline__ Element element_of(const Call<T>& call) {
 template <typename T>
 __device__ __forceinline__ int64_t first_slot(const Call<T>& call, const Element& at) {
   return at.sequence.q_parts_before * call.kv_heads + at.head * at.sequence.q_parts;
+}
+
+// 1 / x, of a count, to the last digits: a division would take most of what a scan does.
+__device__ __forceinline__ double inverse_of(int64_t count) {
+  const auto x = static_cast<double>(count);
+  double y = nearly_inverse(static_cast<float>(count));
+#pragma unroll
+  for (int step = 0; step < 2; ++step) y = fma(y, fma(-x, y, 1.0), y);
+  return y;
 }
 
 // Grid (units, elements of a state): the sums before each part, about the mean value before it.
@@ -67,7 +77,7 @@ __global__ void __launch_bounds__(kScanThreads)
     for (int k = 0; k < kAtOnce; ++k) {
       if (first + k >= sequence.q_parts) continue;
       // Not about the mean as it is rounded: where gain * r is large, that would show.
-      const double mean = seen > 0 ? of_value / static_cast<double>(seen) : 0.0;
+      const double mean = seen > 0 ? of_value * inverse_of(seen) : 0.0;
       const double x = is_product ? own - of_key * mean : is_value ? mean : own;
       to[(first + k) * size] = static_cast<float>(x);
       own += static_cast<double>(sums[k]);
