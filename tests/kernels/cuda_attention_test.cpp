@@ -110,7 +110,9 @@ TEST_P(GpuSpreadHeads, OfBlocksThatWaitForEachOther) {
   c.set_tail(GetParam() == 2 ? 3 : 0);
   check_on_gpu<BFloat16>(c);
   const int small = 3, devices = static_cast<int>(gpu::devices().size());
-  if (devices > small) ASSERT_EQ(cudaSetDevice(small), cudaSuccess);
+  if (devices > small) {
+    ASSERT_EQ(cudaSetDevice(small), cudaSuccess);
+  }
   c.queries = 90;
   c.options.q_rope = Rope::line(40);
   check_on_gpu<BFloat16>(c);
