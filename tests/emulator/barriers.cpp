@@ -77,6 +77,8 @@ void wait_for_cluster(const Where& where) {
 
 void sync_grid(const Where& where) {
   if (!runs_together()) fail_at(where, "waits for all blocks, some of which may not have begun");
+  if (current_block().cluster->live < static_cast<int>(gridDim.size() * blockDim.size()))
+    fail_at(where, "waits for all blocks, some of whose threads have ended");
   arrive_at_cluster(where);
   wait_for_cluster(where);
 }
@@ -84,6 +86,8 @@ void sync_grid(const Where& where) {
 void stop_expecting(Block& block) {
   for (Barrier& barrier : block.barriers)
     if (barrier.expected == 0 && is_full(block, barrier)) open(barrier);
+  if (runs_together() && block.cluster->arrived > 0)
+    fail("a thread ends while others wait for all blocks");
   open_if_full(*block.cluster);
 }
 

@@ -172,8 +172,15 @@ TEST_F(Emulator, BlocksWaitForAllOthers) {
     set_seed(seed);
     EXPECT_EQ(run_grid(Mistake::kNone), (std::vector<uint32_t>{10, 20, 30, 40, 50, 0}));
   }
-  const std::string text = message_of([] { run_grid(Mistake::kNotTogether); });
+  std::string text = message_of([] { run_grid(Mistake::kNotTogether); });
   EXPECT_TRUE(says(text, "waits for all blocks, some of which may not have begun")) << text;
+  for (const uint32_t seed : {0, 1, 2}) {
+    set_seed(seed);
+    text = message_of([] { run_grid(Mistake::kLeavesEarly); });
+    EXPECT_TRUE(says(text, "waits for all blocks, some of whose threads have ended") ||
+                says(text, "a thread ends while others wait for all blocks"))
+        << text;
+  }
 }
 
 TEST_F(Emulator, ClustersShareMemory) {

@@ -9,7 +9,12 @@
 #include "tests/emulator/launch.h"
 #include "tests/emulator/vectors.h"
 
-enum cudaError_t { cudaSuccess, cudaErrorInvalidValue, cudaErrorMemoryAllocation };
+enum cudaError_t {
+  cudaSuccess,
+  cudaErrorInvalidValue,
+  cudaErrorMemoryAllocation,
+  cudaErrorCooperativeLaunchTooLarge
+};
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
 enum cudaDeviceAttr {
   cudaDevAttrMultiProcessorCount,
@@ -132,6 +137,9 @@ cudaError_t cudaOccupancyMaxActiveClusters(int* to, Kernel*, const cudaLaunchCon
 template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
+  if (mala::emulator::runs_together(*config) &&
+      config->gridDim.size() > static_cast<unsigned>(mala::emulator::multiprocessors()))
+    return cudaErrorCooperativeLaunchTooLarge;
   mala::emulator::submit(*config, kernel, std::forward<Arguments>(arguments)...);
   return cudaSuccess;
 }

@@ -20,7 +20,8 @@ enum class Mistake {
   kTooEarly,     // what the kernel ahead writes is read before that one was waited for, ...
   kCopiedEarly,  // ... or asked for
   kLetsNext,     // the next kernel may begin although the one ahead may not have ended
-  kNotTogether,  // blocks wait for all others, which need not run at once
+  kNotTogether,  // blocks wait for all others, which need not run at once, ...
+  kLeavesEarly,  // ... or of which one never comes
 };
 
 // 256 numbers through shared memory by cp.async, and back in the order of other warps.

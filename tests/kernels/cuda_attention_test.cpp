@@ -100,7 +100,8 @@ INSTANTIATE_TEST_SUITE_P(Heads, GpuWholeHeads, testing::Values(544, 300, 64, 33,
                          testing::PrintToStringParamName());
 
 // Few heads of more tokens than a cluster takes at once: each has many blocks, which wait for each
-// other. Where devices are emulated, one with three multiprocessors gives teams several tiles.
+// other. Where devices are emulated, one with three multiprocessors gives the teams of one head
+// several tiles.
 TEST_P(GpuSpreadHeads, OfBlocksThatWaitForEachOther) {
   AttentionCase c{.batch = 1, .heads = GetParam(), .queries = 2200, .keys = 2100};
   c.dim = c.value_dim = 64;
@@ -119,6 +120,31 @@ TEST_P(GpuSpreadHeads, OfBlocksThatWaitForEachOther) {
 }
 INSTANTIATE_TEST_SUITE_P(Heads, GpuSpreadHeads, testing::Values(1, 2, 3),
                          testing::PrintToStringParamName());
+
+// As most calls are: queries turn as keys do, or nothing turns. With an output that vectors cannot
+// walk over, the passes are kernels of their own after all.
+TEST_F(GpuSpreadHeads, OfSeveralBatchEntries) {
+  AttentionCase c{.batch = 2, .heads = 1, .queries = 2100, .keys = 2100};
+  c.dim = c.value_dim = 64;
+  c.options.q_rope = c.options.k_rope = Rope::grid(50);
+  check_on_gpu<BFloat16>(c);
+  c.options.q_rope = c.options.k_rope = Rope::none();
+  check_on_gpu<BFloat16>(c);
+  c.set_output_layouts(Layout::kChannelsFirst);
+  check_on_gpu<BFloat16>(c);
+}
+
+// Rows of an image that lie far from the first: their numbers are beyond 32 bits.
+TYPED_TEST(GpuAttention, RowsFarFromTheFirst) {
+  for (const int64_t offset : {(int64_t{1} << 32) - 5, int64_t{1} << 33, int64_t{1} << 39}) {
+    for (const int64_t dim : {24, 64, 96}) {
+      AttentionCase c{.queries = 70, .keys = 130, .dim = dim};
+      c.value_dim = dim;
+      c.options.q_rope = c.options.k_rope = Rope::grid(33, offset);
+      check_on_gpu<TypeParam>(c);
+    }
+  }
+}
 
 TYPED_TEST(GpuAttention, EveryOption) {
   AttentionCase c{.batch = 1, .heads = 2, .queries = 14, .keys = 21, .dim = 16, .value_dim = 24};

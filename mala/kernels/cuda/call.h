@@ -49,7 +49,7 @@ struct Turning {
   int64_t first_row = 0;
   bool near = false;  // kernels make their table themselves
 };
-// Of such a table: what neighbours in a grid read at once lies in other banks.
+// Of a table in shared memory: what neighbours in a grid read at once lies in other banks.
 MALA_INLINE constexpr int near_pitch(int axis_pairs) { return axis_pairs + 2; }
 constexpr int kMostNearPairs = 32;                       // with frequencies of their own
 constexpr int64_t kMostNearPosition = int64_t{1} << 24;  // that float32 counts to

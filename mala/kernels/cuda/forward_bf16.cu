@@ -6,7 +6,7 @@ namespace mala::gpu {
 template void launch_sum_keys(Launcher&, const Call<BFloat16>&, int, const PassGrid&);
 template void launch_apply_queries(Launcher&, const Call<BFloat16>&, int, const PassGrid&);
 template void launch_whole_heads(Launcher&, const Call<BFloat16>&, const PassGrid&);
-template void launch_spread_heads(Launcher&, const Call<BFloat16>&, const PassGrid&);
+template bool launch_spread_heads(Launcher&, const Call<BFloat16>&, const PassGrid&);
 template void launch_prepare_right(Launcher&, const Call<BFloat16>&, int, int64_t);
 
 }  // namespace mala::gpu

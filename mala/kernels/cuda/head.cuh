@@ -19,9 +19,11 @@ __device__ __forceinline__ HeadScales head_scales(const Call<T>& call, int64_t k
   if constexpr (!kFine<T>) {  // a division of doubles is longer than the rest of this
     const float mean = nearly_inverse(static_cast<float>(keys));
     return {call.key_mean ? call.scale * mean : call.scale, mean};
+  } else {
+    const double mean = 1.0 / static_cast<double>(keys);
+    return {static_cast<float>(call.scale * (call.key_mean ? mean : 1.0)),
+            static_cast<float>(mean)};
   }
-  const double mean = 1.0 / static_cast<double>(keys);
-  return {static_cast<float>(call.scale * (call.key_mean ? mean : 1.0)), static_cast<float>(mean)};
 }
 
 // Vectors of kDim floats in shared memory, padded with zeros.

@@ -58,14 +58,14 @@ bool can_wait(int device) {
 
 // On a device, a kernel is always launched with the same shared memory.
 template <auto kKernel, class... Args>
-void launch(Launcher& on, const LaunchSize& size, const Args&... args) try {
+cudaError_t begin(Launcher& on, const LaunchSize& size, const Args&... args) {
   allow_shared_bytes<kKernel>(on.device(), size.shared_bytes);
   cudaLaunchConfig_t config{};
   config.gridDim = size.grid;
   config.blockDim = dim3(static_cast<unsigned>(size.threads));
   config.dynamicSmemBytes = static_cast<size_t>(size.shared_bytes);
   config.stream = static_cast<cudaStream_t>(on.stream());
-  cudaLaunchAttribute attributes[2] = {};
+  cudaLaunchAttribute attributes[3] = {};
   config.attrs = attributes;
   if (size.together) {
     cudaLaunchAttribute& together = attributes[config.numAttrs++];
@@ -82,7 +82,29 @@ void launch(Launcher& on, const LaunchSize& size, const Args&... args) try {
     cluster.id = cudaLaunchAttributeClusterDimension;
     cluster.val.clusterDim = {1, static_cast<unsigned>(size.cluster), 1};
   }
-  MALA_CUDA_CHECK(cudaLaunchKernelEx(&config, kKernel, args...));
+  return cudaLaunchKernelEx(&config, kKernel, args...);
+}
+
+template <auto kKernel, class... Args>
+void launch(Launcher& on, const LaunchSize& size, const Args&... args) try {
+  const cudaError_t launched = begin<kKernel>(on, size, args...);
+  MALA_CUDA_CHECK(launched);
+} catch (const Error& e) {
+  throw Error(str(e.what(), "; ", on.circumstances()));
+}
+
+// False where a part of the device is all that this process or thread may use, so that its blocks
+// do not fit at once.
+template <auto kKernel, class... Args>
+bool launch_together(Launcher& on, LaunchSize size, const Args&... args) try {
+  size.together = true;
+  const cudaError_t launched = begin<kKernel>(on, size, args...);
+  if (launched == cudaErrorCooperativeLaunchTooLarge) {
+    cudaGetLastError();
+    return false;
+  }
+  MALA_CUDA_CHECK(launched);
+  return true;
 } catch (const Error& e) {
   throw Error(str(e.what(), "; ", on.circumstances()));
 }

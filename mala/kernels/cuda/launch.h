@@ -12,11 +12,10 @@ namespace mala::gpu {
 // What a plan follows from besides the sizes of a call.
 struct DeviceFacts {
   int index = -1, multiprocessors = 0;
-  int shared_bytes = 0;      // that a block can have
-  bool can_overlap = false;  // a kernel may begin before the one ahead of it has ended
-  bool has_wgmma = false;    // products of whole warpgroups
-  bool runs_together =
-      false;  // all blocks of a kernel at once, so that they may wait for each other
+  int shared_bytes = 0;        // that a block can have
+  bool can_overlap = false;    // a kernel may begin before the one ahead of it has ended
+  bool has_wgmma = false;      // products of whole warpgroups
+  bool runs_together = false;  // kernels whose blocks wait for each other
   // Blocks of clusters of 1, 2, 4 and 8 that can run at once, where each takes a multiprocessor:
   // not all of these have enough neighbours.
   static constexpr int kClusters = 4;
@@ -62,8 +61,9 @@ template <typename T>
 void launch_apply_queries(Launcher& on, const Call<T>& call, int padded, const PassGrid& grid);
 template <typename T>
 void launch_whole_heads(Launcher& on, const Call<T>& call, const PassGrid& grid);
+// Whether its blocks fit on the device at once, which they have to.
 template <typename T>
-void launch_spread_heads(Launcher& on, const Call<T>& call, const PassGrid& grid);
+bool launch_spread_heads(Launcher& on, const Call<T>& call, const PassGrid& grid);
 template <typename T>
 void launch_prepare_right(Launcher& on, const Call<T>& call, int padded, int64_t units);
 template <typename T>

@@ -55,8 +55,9 @@ void launch_whole_heads(Launcher& on, const Call<T>& call, const PassGrid& grid)
 }
 
 template <typename T>
-void launch_spread_heads(Launcher& on, const Call<T>& call, const PassGrid& grid) {
-  if constexpr (kOnHopper<T, 64>) launch_hopper_spread_heads(on, call, grid);
+bool launch_spread_heads(Launcher& on, const Call<T>& call, const PassGrid& grid) {
+  if constexpr (kOnHopper<T, 64>) return launch_hopper_spread_heads(on, call, grid);
+  return false;
 }
 
 template <typename T>

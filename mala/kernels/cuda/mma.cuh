@@ -80,21 +80,21 @@ struct Left {
 };
 
 // c += left * right, of which this lane has (t, g) and (t + 4, g). Tensor cores cut sums off where
-// float32 rounds, which shows in fine types: there they sum these products alone, and the result is
-// added properly.
+// float32 rounds, which shows where nothing is rounded afterwards: in float32 they sum these
+// products alone, and the result is added properly.
 template <typename T>
 __device__ __forceinline__ void multiply(float (&c)[4], const Left<T>& left, const Parts<T>& upper,
                                          const Parts<T>& lower) {
+  constexpr bool kApart = std::is_same_v<T, float>;
+  float step[4] = {};
+  auto& to = kApart ? step : c;
   if constexpr (kFine<T>) {
-    float step[4] = {};
-    mma(step, left.part[1], upper.first, lower.first);
-    mma(step, left.part[0], upper.rest, lower.rest);
-    mma(step, left.part[0], upper.first, lower.first);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) c[i] += step[i];
-  } else {
-    mma(c, left.part[0], upper.first, lower.first);
+    mma(to, left.part[1], upper.first, lower.first);
+    mma(to, left.part[0], upper.rest, lower.rest);
   }
+  mma(to, left.part[0], upper.first, lower.first);
+#pragma unroll
+  for (int i = 0; kApart && i < 4; ++i) c[i] += step[i];
 }
 
 // Half of a block of 32 columns of 16 rows: the lower or the upper fours of its eights.

@@ -45,7 +45,7 @@ void run_apply_queries(Launcher& on, const Plan<T>& plan) {
 // Both.
 template <typename T>
 void run_forward(Launcher& on, const Plan<T>& plan) {
-  if (plan.has_spread_heads) return launch_spread_heads(on, plan.call, plan.spread_grid());
+  if (plan.has_spread_heads && launch_spread_heads(on, plan.call, plan.spread_grid())) return;
   if (plan.has_whole_heads) return launch_whole_heads(on, plan.call, plan.query_grid());
   run_sum_keys(on, plan);
   run_apply_queries(on, plan);

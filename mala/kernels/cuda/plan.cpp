@@ -100,6 +100,7 @@ Plan<T>::Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options,
   call.vectors.gate = has_vectors(inputs.gate);
   find_sequences(inputs, options, form);
   is_causal_ = form.causal;
+  keys_alone_ = form.keys_alone;
 
   Arena arena(scratch);
   call.table = arena.take<Sequence>(static_cast<int64_t>(sequences_.size()));
@@ -197,95 +198,6 @@ bool Plan<T>::is_usual() const {
          call.layout.value_dim == padded && call.feature == Feature::kElu1 && has.q &&
          (!has_keys || (has.k && has.v)) && (!local || has.local) && (!gate || has.gate) &&
          how_turned(call) != Turned::kSomehow;
-}
-
-template <typename T>
-void Plan<T>::choose_hopper_parts(Direction direction, const DeviceFacts& device) {
-  const Teams teams = teams_on_hopper(padded);
-  const bool forward = direction == Direction::kForward;
-  if (forward && (choose_whole_heads(device) || choose_spread_heads(device))) return;
-  auto side_of = [&](const Side& side, int64_t heads, int64_t of_block, bool adds) -> HopperSide {
-    const int64_t longest = std::max<int64_t>(1, side.longest);
-    return {std::max<int64_t>(1, side.total * heads / longest), divide_up(longest, kHopperTile),
-            of_block, adds && sequences_.empty()};
-  };
-  // Where there are many heads in the backward, teams are blocks of their own.
-  auto are_many = [&](int of_multiprocessor) {
-    return !forward && padded == 64 &&
-           units() >= int64_t{of_multiprocessor} * device.multiprocessors;
-  };
-  const int key_block = forward ? teams.sum_keys : teams.key_gradients;
-  if (are_many(key_block)) key_teams = 1;
-  const HopperSide keys =
-      side_of(keys_, call.kv_heads, key_teams > 0 ? key_teams : key_block, forward);
-  const HopperParts key_parts = hopper_parts(keys, device, key_teams > 0 ? key_block : 1);
-  call.k_part_tokens = hopper_part_tokens(keys, key_parts.parts);
-  key_cluster = key_parts.cluster;
-
-  const int query_block = forward ? teams.apply_queries : teams.query_gradients;
-  if (are_many(query_block)) query_teams = 1;
-  const HopperSide queries =
-      side_of(queries_, call.heads, query_teams > 0 ? query_teams : query_block, !forward);
-  const HopperParts query_parts = hopper_parts(queries, device, query_teams > 0 ? query_block : 1);
-  call.q_part_tokens = hopper_part_tokens(queries, query_parts.parts);
-  query_cluster = query_parts.cluster;
-}
-
-// Whether the passes of a forward may be one kernel.
-template <typename T>
-bool Plan<T>::can_be_whole() const {
-  return padded == 64 && sequences_.empty() && call.group == 1 && call.inputs.k.data;
-}
-
-// Where blocks of whole heads fill the device well enough: one for each head, or a cluster. Or
-// where a block has a tile for each team at most: one kernel is launched sooner than three.
-template <typename T>
-bool Plan<T>::choose_whole_heads(const DeviceFacts& device) {
-  constexpr int64_t kWide = 4;  // teams of the larger kind of block
-  if (!can_be_whole()) return false;
-  const int64_t heads = units();
-  const int64_t tiles = divide_up(std::max(keys_.longest, queries_.longest), kHopperTile);
-  int i = 0;  // of clusters
-  while (i + 1 < DeviceFacts::kClusters && heads << (i + 1) <= device.cluster_blocks[i + 1] &&
-         tiles > kWide << i) {
-    ++i;
-  }
-  const int64_t blocks = int64_t{1} << i;
-  const int64_t waves = divide_up(heads * blocks, device.cluster_blocks[i]);
-  const bool narrow = heads >= kWide * device.multiprocessors;
-  const bool is_short = tiles <= kWide << i;
-  const bool fills = 10 * heads * blocks >= 7 * waves * device.multiprocessors;
-  if (!narrow && !is_short && !fills) return false;
-  const int64_t teams = narrow ? 1 : kWide;
-  const HopperSide keys{heads, divide_up(keys_.longest, kHopperTile), teams, true};
-  const HopperSide queries{heads, divide_up(queries_.longest, kHopperTile), teams, false};
-  if (divide_up(keys.tiles, blocks * teams) * kHopperTile > kMostPartTokens) return false;
-  call.k_part_tokens = hopper_part_tokens(keys, blocks);
-  call.q_part_tokens = hopper_part_tokens(queries, blocks);
-  key_cluster = query_cluster = static_cast<int>(blocks);
-  query_teams = static_cast<int>(teams);
-  has_whole_heads = true;
-  return true;
-}
-
-// Where heads are few, and blocks for all of them at once more than one each: no more of these than
-// take as long as all would.
-template <typename T>
-bool Plan<T>::choose_spread_heads(const DeviceFacts& device) {
-  if (!can_be_whole() || !device.runs_together) return false;
-  const int64_t most = device.multiprocessors / units();
-  if (most < 2) return false;
-  auto part_tokens = [&](const Side& side) {
-    const int64_t tiles = divide_up(side.longest, kHopperTile);
-    const int64_t of_team = divide_up(tiles, most * kSpreadTeamsOnHopper);
-    return of_team * kSpreadTeamsOnHopper * kHopperTile;
-  };
-  if (part_tokens(keys_) > kSpreadTeamsOnHopper * kMostPartTokens) return false;
-  call.k_part_tokens = part_tokens(keys_);
-  call.q_part_tokens = part_tokens(queries_);
-  key_cluster = query_cluster = 1;
-  has_spread_heads = true;
-  return true;
 }
 
 // Short parts fill the device; what a part needs besides its tokens is as much as some 60 of them.

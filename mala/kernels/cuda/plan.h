@@ -59,10 +59,10 @@ void fill_frequencies(Rope::Kind kind, int pairs, int64_t dim, double* to);
 enum class Direction { kForward, kBackward };
 
 // What a call may be besides the whole bidirectional operator: causal, with the keys before each
-// sequence (empty where all begin here); or of queries alone, with the keys that the state of each
-// sequence has.
+// sequence (empty where all begin here); of keys alone; or of queries alone, with the keys that the
+// state of each sequence has.
 struct Form {
-  bool causal = false;
+  bool causal = false, keys_alone = false;
   std::span<const int64_t> counts_before = {}, keys_in_state = {};
 };
 
@@ -121,7 +121,7 @@ struct Plan {
   bool needs_operands() const { return is_large() || call.inputs.gate.data; }
   int64_t operand_bytes() const;
 
-  bool is_causal_ = false;
+  bool is_causal_ = false, keys_alone_ = false;
   bool turns_alike_ = false;  // both sides at each position
   Side queries_, keys_;
   int64_t last_query_slot_ = 0, last_key_slot_ = 0;  // of one head

@@ -1,6 +1,8 @@
 // RoPE on four or eight neighbouring elements: the turns of a token, from small tables.
 #pragma once
 
+#include <type_traits>
+
 #include "mala/kernels/cuda/call.h"
 #include "mala/kernels/cuda/eight.cuh"
 
@@ -22,18 +24,22 @@ class Walk {
  public:
   __device__ __forceinline__ Walk(const Turning& by, int64_t token, int64_t width, int step) {
     if (!turns(by)) return;
-    const int64_t position = token + by.offset;
     const bool in_grid = is_grid(by);
     width_ = in_grid ? static_cast<int>(min(width, int64_t{1} << 30)) : 1 << 30;
     row_step_ = in_grid ? step / width_ : step;
     column_step_ = in_grid ? step % width_ : 0;
-    // Tables that have all positions of an image have few, so that short divisions do.
-    constexpr bool kFew = kHow == Turned::kDirect || kHow == Turned::kNear;
-    using Count = std::conditional_t<kFew, unsigned, int64_t>;
-    const auto of_row = static_cast<Count>(kFew ? width_ : width);
-    const int64_t row = in_grid ? static_cast<Count>(position) / of_row : position;
-    column_ = in_grid ? static_cast<int>(position - row * of_row) : 0;
-    row_ = static_cast<int>(row - by.first_row);
+    if (!in_grid) {
+      row_ = static_cast<int>(token + by.offset - by.first_row);
+      return;
+    }
+    const int64_t position = token + by.offset - by.first_row * width;
+    // From the first row of a table that has all of an image, it is never far.
+    constexpr bool kIsNear = kHow == Turned::kDirect || kHow == Turned::kNear;
+    using Count = std::conditional_t<kIsNear, unsigned, int64_t>;
+    const auto count = static_cast<Count>(position);
+    const auto of_row = static_cast<Count>(kIsNear ? width_ : width);
+    row_ = static_cast<int>(count / of_row);
+    column_ = static_cast<int>(count % of_row);
   }
   __device__ __forceinline__ void advance(const Turning& by) {
     if (!turns(by)) return;

@@ -46,7 +46,8 @@ AttentionOptions of_queries(AttentionOptions options) {
 template <typename T>
 Plan<T> plan_of(const KeysInputs<T>& inputs, const AttentionOptions& options, Direction direction,
                 const Launcher& on, std::span<std::byte> scratch) {
-  return Plan<T>(as_call(inputs), of_keys(options), direction, on.device(), scratch);
+  return Plan<T>(as_call(inputs), of_keys(options), direction, on.device(), scratch,
+                 {.keys_alone = true});
 }
 template <typename T>
 Plan<T> plan_of(const QueriesInputs<T>& inputs, const AttentionOptions& options,

@@ -47,20 +47,21 @@ void launch_hopper_whole_heads(Launcher& on, const Call<BFloat16>& call, const P
   with_hopper_kind<false>(call, run);
 }
 
-inline void launch_hopper_spread_heads(Launcher& on, const Call<BFloat16>& call,
+inline bool launch_hopper_spread_heads(Launcher& on, const Call<BFloat16>& call,
                                        const PassGrid& grid) {
   constexpr int kTeams = kSpreadTeamsOnHopper;
+  bool fit = false;
   auto run = [&](auto kind) {
     using Block = hopper::WholeBlock<64, kTeams, decltype(kind)>;
-    launch<hopper::spread_heads_kernel<64, kTeams, decltype(kind)>>(on,
-                                                                    {.grid = dim3_of(grid),
-                                                                     .threads = Block::kThreads,
-                                                                     .shared_bytes = Block::kBytes,
-                                                                     .together = true},
-                                                                    call);
+    fit = launch_together<hopper::spread_heads_kernel<64, kTeams, decltype(kind)>>(
+        on, {dim3_of(grid), Block::kThreads, Block::kBytes}, call);
   };
-  if (call.has_tail()) return with_hopper_kind<true>(call, run);
-  with_hopper_kind<false>(call, run);
+  if (call.has_tail()) {
+    with_hopper_kind<true>(call, run);
+  } else {
+    with_hopper_kind<false>(call, run);
+  }
+  return fit;
 }
 
 }  // namespace mala::gpu

@@ -10,7 +10,8 @@ namespace mala::gpu::hopper {
 
 // The share that block `rank` of `blocks` has of a state: added over all parts in double, and
 // always in the same order. Neighbouring lanes share the parts of a four: as many as there are
-// threads for, so that nobody waits for memory more than twice.
+// threads for, so that nobody waits for memory more than twice. That is the same number for all
+// threads, and follows from how many blocks there are.
 template <int kDim, unsigned kThreads>
 __device__ __forceinline__ void add_share(const float* parts, unsigned count, unsigned rank,
                                           unsigned blocks, float* state) {

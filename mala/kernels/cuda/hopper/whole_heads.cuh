@@ -26,6 +26,7 @@ struct WholeBlock {
   static constexpr int kBytes = kTurns + near_bytes<Kind>(near_bytes_forward(kDim, kTeams));
   static constexpr int kAtOnce = 4 / kTeams;  // on a multiprocessor
   static_assert(fit_at_once(kAtOnce, kBytes) && kOnes % kPanelRowBytes == 0);
+  static_assert(kMatrix + FineMatrix<kDim>::kBytes <= kSlots);
 };
 
 // The keys of a block into sums, those of each team in its own place. Returns how they turn.
@@ -70,7 +71,6 @@ __global__ void __launch_bounds__(WholeBlock<kDim, kTeams, Kind>::kThreads,
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Block = WholeBlock<kDim, kTeams, Kind>;
   using Sum = SumMemory<kDim>;
-  static_assert(Block::kMatrix + FineMatrix<kDim>::kBytes <= Block::kSlots);
   extern __shared__ __align__(kAlign) std::byte panels_of_block[];
   std::byte* memory = panels_of_block;
   const uint32_t at = shared_address(memory);
