@@ -117,10 +117,7 @@ struct Call {
   int64_t* counts_after;
 
   MALA_INLINE Sequence sequence(int64_t index) const {
-    return table ? table[index] : sequence_alike(index);
-  }
-  // Where there is no table.
-  MALA_INLINE Sequence sequence_alike(int64_t index) const {
+    if (table) return table[index];
     Sequence one = alike;
     one.batch = index;
     one.q_parts_before = index * one.q_parts;

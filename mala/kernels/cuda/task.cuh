@@ -63,12 +63,12 @@ struct Task {
 };
 
 // A head of all sequences' keys and a part, those of the block unless others are named. A part that
-// the sequence does not have is empty. kAlike: all sequences are.
-template <bool kAlike = false, typename T>
+// the sequence does not have is empty.
+template <typename T>
 __device__ __forceinline__ Task key_task(const Call<T>& call, unsigned head_of_all, int64_t part) {
   const unsigned heads = static_cast<unsigned>(call.kv_heads);
   const int64_t index = head_of_all / heads, head = head_of_all % heads;
-  const Sequence sequence = kAlike ? call.sequence_alike(index) : call.sequence(index);
+  const Sequence sequence = call.sequence(index);
   const int64_t first = min(part * call.k_part_tokens, sequence.k_count);
   return {.sequence = sequence,
           .head = head,
@@ -78,9 +78,9 @@ __device__ __forceinline__ Task key_task(const Call<T>& call, unsigned head_of_a
           .end = min(first + call.k_part_tokens, sequence.k_count),
           .slot = sequence.k_parts_before * call.kv_heads + head * sequence.k_parts + part};
 }
-template <bool kAlike = false, typename T>
+template <typename T>
 __device__ __forceinline__ Task key_task(const Call<T>& call) {
-  return key_task<kAlike>(call, blockIdx.x, blockIdx.y);
+  return key_task(call, blockIdx.x, blockIdx.y);
 }
 
 // Likewise of queries.
