@@ -3,8 +3,8 @@
 
     leave_out.py TO FROM.cu...
 
-The emulator has no kernels for float16 unless asked for, since those for float32 are the same
-arithmetic; code for the host asks for all types.
+The emulator has no kernels for float16 unless asked for, since those for float32 are much like them;
+code for the host asks for all types.
 """
 
 import re

@@ -76,8 +76,7 @@ TEST_F(GpuAttentionTiles, SeveralForEachBlock) {
 }
 
 // Where heads fill the device, a block or a cluster of them has a head from its first key to its
-// last query; where there are very many, blocks are small, and where there are few, heads fall
-// apart.
+// last query; where there are very many, blocks are small, and where there are few, they have many.
 class GpuWholeHeads : public GpuTest, public testing::WithParamInterface<int64_t> {};
 class GpuSpreadHeads : public GpuWholeHeads {
  protected:
@@ -134,7 +133,7 @@ TEST_F(GpuSpreadHeads, OfSeveralBatchEntries) {
   check_on_gpu<BFloat16>(c);
 }
 
-// Rows of an image that lie far from the first: their numbers are beyond 32 bits.
+// Rows of an image that lie far from the first: positions are beyond 32 bits.
 TYPED_TEST(GpuAttention, RowsFarFromTheFirst) {
   for (const int64_t offset : {(int64_t{1} << 32) - 5, int64_t{1} << 33, int64_t{1} << 39}) {
     for (const int64_t dim : {24, 64, 96}) {

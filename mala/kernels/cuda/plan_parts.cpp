@@ -46,7 +46,7 @@ bool Plan<T>::can_be_whole() const {
 }
 
 // Where blocks of whole heads fill the device well enough: one for each head, or a cluster. Or
-// where a block has a tile for each team at most: one kernel is launched sooner than three.
+// where they have a tile for each team at most: one kernel is launched sooner than three.
 template <typename T>
 bool Plan<T>::choose_whole_heads(const DeviceFacts& device) {
   constexpr int64_t kWide = 4;  // teams of the larger kind of block

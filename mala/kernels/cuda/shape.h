@@ -18,8 +18,7 @@ constexpr bool fit_at_once(int blocks, int bytes) {
   return blocks * (bytes + 1024) <= kSharedBytes + 1024;
 }
 
-// Types finer than what tensor cores take in: their numbers have two parts, and what those sum of
-// few of them is added in float32.
+// Types finer than what tensor cores take in: their numbers have two parts.
 template <typename T>
 constexpr bool kFine = !std::is_same_v<T, BFloat16>;
 
