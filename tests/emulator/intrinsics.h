@@ -68,12 +68,8 @@ inline void sincospi(double x, double* sin, double* cos) {
   *sin = std::sin(angle);
   *cos = std::cos(angle);
 }
-inline void sincospif(float x, float* sin, float* cos) {
-  double wide_sin, wide_cos;
-  sincospi(x, &wide_sin, &wide_cos);
-  *sin = static_cast<float>(wide_sin);
-  *cos = static_cast<float>(wide_cos);
-}
+inline float __sinf(float x) { return std::sin(x); }
+inline float __cosf(float x) { return std::cos(x); }
 
 // Of numbers of two types, and never NaN where only one of them is.
 template <typename A, typename B>

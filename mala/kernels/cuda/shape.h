@@ -91,7 +91,7 @@ struct Teams {
 };
 constexpr Teams teams_on_hopper(int padded) {
   if (padded == 64) return {4, 4, 2, 3};
-  return padded == 96 ? Teams{2, 3, 1, 3} : Teams{1, 3, 1, 2};
+  return padded == 96 ? Teams{2, 3, 1, 3} : Teams{2, 3, 1, 2};
 }
 // Of the forward in one kernel, whose heads of 64 have many blocks.
 constexpr int kSpreadTeamsOnHopper = 4;

@@ -73,6 +73,11 @@ __device__ __forceinline__ uint4 load_shared(uint32_t from) {
                : "r"(from));
   return x;
 }
+__device__ __forceinline__ uint32_t load_shared_one(uint32_t from) {
+  uint32_t x;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(from));
+  return x;
+}
 __device__ __forceinline__ void store_shared(uint32_t to, uint4 x) {
   asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(x.x), "r"(x.y), "r"(x.z),
                "r"(x.w)

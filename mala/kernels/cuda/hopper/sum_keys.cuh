@@ -13,25 +13,9 @@ namespace mala::gpu::hopper {
 template <int kDim>
 constexpr int kSumTeams = teams_on_hopper(kDim).sum_keys;
 
-// Where the turns of a token are on both axes, as far as a kind needs to know.
-struct RestSpot {
-  int row, column;
-};
-template <class Kind>
-using SpotOf = std::conditional_t<Kind::kHow == Turned::kNear, RestSpot, Spot>;
-template <class Kind>
-constexpr int kSpotBytes = 2 * kRowTokens* static_cast<int>(sizeof(SpotOf<Kind>));
-
-__device__ __forceinline__ void set_spot(Spot& to, const Spot& from) { to = from; }
-__device__ __forceinline__ void set_spot(RestSpot& to, const Spot& from) {
-  to = {from.row.rest, from.column.rest};
-}
-__device__ __forceinline__ AxisSpot on_axis(const Spot* spot, bool by_column) {
-  return reinterpret_cast<const AxisSpot*>(spot)[by_column];
-}
-__device__ __forceinline__ AxisSpot on_axis(const RestSpot* spot, bool by_column) {
-  return {reinterpret_cast<const int*>(spot)[by_column], 0};
-}
+// Where the turns of tokens are, two numbers of each: by row and by column, or, where tables are
+// composed, of both. Twice, for the tile that comes next.
+constexpr int kSpotBytes = 2 * 2 * kRowTokens * static_cast<int>(sizeof(int));
 
 // Each thread of the first of a team walks with one token of tile after tile, and writes down where
 // its turns are.
@@ -50,73 +34,90 @@ struct SpotWriter {
         left(static_cast<int>(task.end - task.first) - team * kRowTokens - of),
         step(tokens) {}
 
-  __device__ __forceinline__ void write(SpotOf<Kind>* to) {
+  __device__ __forceinline__ void write(int* to) {
     if (!Kind::kTurns || thread >= kRowTokens) return;
-    set_spot(to[thread], walk.spot(turning, left > 0));
+    const Spot spot = walk.spot(turning, left > 0);
+    to[thread] = spot.row.rest;
+    to[kRowTokens + thread] = Kind::kHow == Turned::kLine ? spot.row.block : spot.column.rest;
     walk.advance(turning);
     left -= step;
   }
 };
 
-// A thread's units of keys, on their way from memory while the tile before is worked on.
-template <int kDim>
-struct KeyUnits {
-  using S = TileShare<kDim, kSumThreads<kDim>>;
-  const BFloat16* next;
-  int64_t stride;
-  uint4 raw[S::kPieces] = {};
+// Entry `at` of a table, wherever it is.
+__device__ __forceinline__ float2 turn_at(const Turn* table, int at) {
+  float2 turn;
+  asm("ld.v2.f32 {%0,%1}, [%2];" : "=f"(turn.x), "=f"(turn.y) : "l"(table + at));
+  return turn;
+}
 
-  // Of the tile whose values are copied next: they have the same tokens.
-  __device__ __forceinline__ void ask(int piece, const RowCursor<const BFloat16>& values) {
-    const int row = piece * S::kRowsAtOnce;
-    if (!values.exists(row)) return;
-    raw[piece] = __ldg(reinterpret_cast<const uint4*>(next + row * stride));
-  }
-  __device__ __forceinline__ void go_on(int step) { next += step * stride; }
-};
-
-// What becomes of a thread's keys: features in two parts, into panels, and sums of them before they
-// turn.
+// What becomes of a warpgroup's keys. A lane has one pair of features, of four tokens of sixteen,
+// as products take them in from registers.
 template <int kDim, class Kind>
 struct KeyFeatures {
   using S = TileShare<kDim, kSumThreads<kDim>>;
-  using Turns = gpu::Turns<Kind::kHow, 8>;
-  const Turning& turning;
-  S share;
   int pair;
-  bool by_column;
-  Eight plain = {};
+  bool works;
+  const Turn *rests, *blocks;
+  int spots;              // where among those of a tile the lane's first are
+  uint32_t even, odd;     // rows 2 t and 2 t + 1 in a tile of keys
+  float2 plain = {0, 0};  // sums before they turn
 
-  __device__ __forceinline__ KeyFeatures(const Turning& by, const S& of)
-      : turning(by),
-        share(of),
-        pair(4 * of.unit()),
-        by_column(goes_by_column<Kind::kHow>(by, pair)) {}
-
-  __device__ __forceinline__ AxisSpot spot(const SpotOf<Kind>* spots, int piece) const {
-    if (!Kind::kTurns) return {};
-    return on_axis(spots + share.row() + piece * S::kRowsAtOnce, by_column);
+  __device__ __forceinline__ KeyFeatures(const Turning& by, int group)
+      : rests(by.rests), blocks(by.blocks) {
+    const int lane = threadIdx.x % 32, warp = threadIdx.x % kGroupThreads / 32;
+    const int t = lane % 4, of_panel = 8 * warp + lane / 4;
+    pair = group * kPanelCols / 2 + of_panel;
+    works = kDim % kPanelCols == 0 || pair < kDim / 2;
+    const bool by_column = Kind::kHow != Turned::kLine && pair >= by.axis_pairs;
+    spots = (by_column ? kRowTokens : 0) + 2 * t;
+    const uint32_t panel = group * S::kPanelBytes + of_panel % 4 * 4;
+    even = panel + in_panel(2 * t, of_panel / 4);
+    odd = panel + in_panel(2 * t + 1, of_panel / 4);
   }
 
-  // kWhole: all tokens of the tile exist. Keys of the next are asked for as soon as there is room.
+  // Of tokens 16 * step + 2 t and + 1, and of those 8 further on. `left` tokens of the tile exist.
   template <bool kWhole>
-  __device__ __forceinline__ void write(KeyUnits<kDim>& keys,
-                                        const RowCursor<const BFloat16>& values, int left,
-                                        const SpotOf<Kind>* spots, uint32_t to) {
-    if (!share.works()) return;
-    AxisSpot spot_of[S::kPieces];  // all asked for at once
+  __device__ __forceinline__ void find(uint32_t keys, const int* spots_of_tile, int step, int left,
+                                       LeftTwos& first, LeftTwos& rest) {
+    float2 phi[4];
 #pragma unroll
-    for (int piece = 0; piece < S::kPieces; ++piece) spot_of[piece] = spot(spots, piece);
-#pragma unroll
-    for (int piece = 0; piece < S::kPieces; ++piece) {
-      const Turns by(turning, spot_of[piece], pair);
-      const Eight phi = usual_features(keys.raw[piece]);
-      if (kWhole) keys.ask(piece, values);
-      const bool exists = kWhole || piece * S::kRowsAtOnce < left;
-      if (exists && Kind::kTurns) add_scaled(plain, 1.0f, phi);
-      const uint32_t at = to + share.place() + piece * S::kPieceBytes;
-      store_parts(at, at + S::kTileBytes, rotated<false>(phi, turning, by), exists);
+    for (int i = 0; i < 4; ++i) {
+      const int row = step * kStepRows + i / 2 * 8;  // of an even one
+      phi[i] = elu1_of_two(load_shared_one(keys + (i % 2 ? odd : even) + row * kPanelRowBytes));
+      if (!kWhole && row + static_cast<int>(threadIdx.x % 4) * 2 + i % 2 >= left) phi[i] = {0, 0};
+      if (!Kind::kTurns) continue;
+      plain.x += phi[i].x;
+      plain.y += phi[i].y;
+      const float2 turn = turn_of(spots_of_tile + row + i % 2);
+      rotate_pair<false>(phi[i].x, phi[i].y, turn.x, turn.y);
     }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int token = i / 2 * 2;
+      const TwoParts two = i % 2 == 0 ? TwoParts(phi[token].x, phi[token + 1].x)
+                                      : TwoParts(phi[token].y, phi[token + 1].y);
+      first.at[i] = two.first;
+      rest.at[i] = two.rest;
+    }
+  }
+
+  __device__ __forceinline__ void write_plain(float* to) const {
+    float2 sum = plain;
+#pragma unroll
+    for (int other = 1; other < 4; other *= 2) {
+      sum.x += __shfl_xor_sync(~0u, sum.x, other);
+      sum.y += __shfl_xor_sync(~0u, sum.y, other);
+    }
+    if (works && threadIdx.x % 4 == 0) *reinterpret_cast<float2*>(to + 2 * pair) = sum;
+  }
+
+ private:
+  __device__ __forceinline__ float2 turn_of(const int* spot) const {
+    const float2 a = turn_at(rests, spot[spots] + pair);
+    if (Kind::kHow != Turned::kLine) return a;
+    const float2 b = turn_at(blocks, spot[spots + kRowTokens] + pair);
+    return {a.x * b.x - a.y * b.y, a.y * b.x + a.x * b.y};
   }
 };
 
@@ -124,94 +125,82 @@ struct KeyFeatures {
 template <int kDim, class Kind>
 struct SumPass {
   static constexpr int kThreads = kSumThreads<kDim>;
-  using S = TileShare<kDim, kThreads>;
   using Memory = SumMemory<kDim>;
 
   Team<kThreads> team;
   Memory memory;
   int tiles, step;
-  TileCopier<kDim, kThreads> values;
-  KeyUnits<kDim> keys;
+  TileCopier<kDim, kThreads> values, keys;
 
   __device__ __forceinline__ SumPass(const Call<BFloat16>& call, const Task& task, int teams,
                                      const Memory& at)
       : memory(at),
         tiles(team.tiles(task, teams)),
         step(teams * kRowTokens),
-        values(key_rows<Kind>(call.inputs.v, task, true), task, team) {
-    const Rows<const BFloat16> rows = key_rows<Kind>(call.inputs.k, task, true);
-    const int row = team.index * kRowTokens + values.share.row();
-    keys.next = rows.at(task.first + row, 8 * values.share.unit());
-    keys.stride = rows.token_stride;
-#pragma unroll
-    for (int piece = 0; piece < S::kPieces; ++piece) keys.ask(piece, values.rows);
-    keys.go_on(step);
+        values(key_rows<Kind>(call.inputs.v, task, true), task, team),
+        keys(key_rows<Kind>(call.inputs.k, task, true), task, team) {
     if (tiles > 0) {  // else its place is that of sums at once
       copy(0);
       fill_ones_inside(memory, team.thread);
     }
   }
 
-  __device__ __forceinline__ void copy(int tile) {
-    values.copy(memory.values(tile), step);
+  // Into a stage.
+  __device__ __forceinline__ void copy(uint32_t stage) {
+    keys.copy(memory.tiles + stage + Memory::kKeys, step);
+    values.copy(memory.tiles + stage, step);
     commit_copies();
   }
 
   // All tiles, into `to`, which may lie where they do. `ones` are there already.
   __device__ __forceinline__ void run(const Turning& turning, const Task& task, uint32_t ones,
                                       float* to) {
-    using Spots = SpotOf<Kind>;
     SpotWriter<Kind> spots(turning, task, team.index, team.thread, step);
-    spots.write(memory.template spots_of<Spots>(0));
-    team.sync();
-    KeyFeatures<kDim, Kind> features(turning, values.share);
-    KeySums<kDim> sums(memory, ones);
-    int left = static_cast<int>(task.end - task.first) - team.index * kRowTokens;
-    for (int tile = 0; tile < tiles; ++tile) {
-      if (left >= kRowTokens) {
-        features.template write<true>(keys, values.rows, 0, memory.template spots_of<Spots>(tile),
-                                      memory.features(tile));
-      } else {
-        features.template write<false>(keys, values.rows, left - values.share.row(),
-                                       memory.template spots_of<Spots>(tile),
-                                       memory.features(tile));
-      }
-      keys.go_on(step);
-      left -= step;
-      spots.write(memory.template spots_of<Spots>(tile + 1));
+    spots.write(memory.spots_of(0));
+    const int group = __shfl_sync(~0u, static_cast<int>(team.thread / kGroupThreads), 0);
+    KeyFeatures<kDim, Kind> features(turning, group);
+    KeySums<kDim> sums(memory, ones, group);
+    const int of_last = static_cast<int>(task.end - task.first) -
+                        (team.index + (tiles - 1) * (step / kRowTokens)) * kRowTokens;
+    const int whole = tiles - (of_last < kRowTokens ? 1 : 0);
+    uint32_t stage = 0;
+    auto begin = [&](int tile) {
+      const uint32_t next = Memory::next(stage);
+      if (Memory::kStages == 2) wait_products();
       wait_copies<0>();
-      wait_products();
       show_to_tensor_cores();
-      team.sync();  // everyone's tile is here, and everyone is done with the one before
-      if (tile + 1 < tiles) copy(tile + 1);
-      sums.add(tile);
+      team.sync();  // everyone's tile is here, and everyone is done with those of the next stage
+      if (tile + 1 < tiles) copy(next);
+      spots.write(memory.spots_of(tile + 1));
+      return next;
+    };
+    for (int tile = 0; tile < whole; ++tile) {
+      const uint32_t next = begin(tile);
+      add<true>(features, sums, tile, stage, kRowTokens);
+      stage = next;
     }
     wait_products();
+    if (whole < tiles) {
+      begin(whole);
+      add<false>(features, sums, whole, stage, of_last);
+      wait_products();
+    }
     team.sync();
     sums.write(to, Kind::kTurns);
-    if (Kind::kTurns) write_unit_sums(features.plain, to + kDim * kDim);
+    if (Kind::kTurns) features.write_plain(to + kDim * kDim);
   }
 
  private:
-  // Adds what threads hold of sums over features.
-  __device__ __forceinline__ void write_unit_sums(const Eight& sums, float* to) const {
-    const S share = values.share;
-    const uint32_t plain = memory.tiles + Memory::kPlain;
-    const uint32_t at = plain + 4 * (share.row() * kDim + 8 * share.unit());
-    if (share.works()) {
-      store_shared(
-          at, {bits_of(sums.x[0]), bits_of(sums.x[1]), bits_of(sums.x[2]), bits_of(sums.x[3])});
-      store_shared(at + 16, {bits_of(sums.x[4]), bits_of(sums.x[5]), bits_of(sums.x[6]),
-                             bits_of(sums.x[7])});
-    }
-    team.sync();
-    if (team.thread < kDim / 4) {
-      Four sum = {};
+  template <bool kWhole>
+  __device__ __forceinline__ void add(KeyFeatures<kDim, Kind>& features, KeySums<kDim>& sums,
+                                      int tile, uint32_t stage, int left) const {
 #pragma unroll
-      for (int j = 0; j < S::kRowsAtOnce; ++j) {
-        add_scaled(sum, 1.0f, load_shared_four<float>(plain + 4 * (j * kDim + 4 * team.thread)));
-      }
-      store_four(to + 4 * team.thread, sum);
+    for (int step = 0; step < kRowTokens / kStepRows; ++step) {
+      LeftTwos first, rest;
+      features.template find<kWhole>(memory.tiles + stage + Memory::kKeys, memory.spots_of(tile),
+                                     step, left, first, rest);
+      sums.add(stage, step, first, rest);
+      wait_products<1>();  // leaves registers to the next
     }
   }
 };
@@ -222,7 +211,7 @@ struct SumBlock {
   using Memory = SumMemory<kDim>;
   static constexpr int kThreads = kTeams * kSumThreads<kDim>;
   static constexpr int kSpots = kTeams * Memory::kTileBytes;
-  static constexpr int kOnes = kSpots + kTeams * kSpotBytes<Kind>;
+  static constexpr int kOnes = kSpots + kTeams * kSpotBytes;
   static constexpr int kTurns = kOnes + SumShare<kDim>::kOnesBytes;
   static constexpr int kBytes = kTurns + near_bytes<Kind>(near_bytes_forward(kDim, kTeams));
   static constexpr int kAtOnce = kSumTeams<kDim> / kTeams;  // on a multiprocessor
@@ -247,9 +236,10 @@ __global__ void __launch_bounds__(SumBlock<kDim, kTeams, Kind>::kThreads,
   if (task.first < task.end) {
     const uint32_t ones = shared_address(memory) + Block::kOnes;
     fill_ones(ones, SumShare<kDim>::kOnesBytes);
-    SumPass<kDim, Kind> pass(call, task, kTeams,
-                             {shared_address(memory) + team.index * Memory::kTileBytes,
-                              memory + Block::kSpots + team.index * kSpotBytes<Kind>});
+    SumPass<kDim, Kind> pass(
+        call, task, kTeams,
+        {shared_address(memory) + team.index * Memory::kTileBytes,
+         reinterpret_cast<int*>(memory + Block::kSpots) + team.index * kSpotBytes / 4});
     Turning turning =
         near_turning<kDim, Kind>(call.k_turning, call.k_frequencies,
                                  near_tokens(task, task.sequence.k_width), memory + Block::kTurns);

@@ -14,7 +14,8 @@ constexpr int kStateSize = kDim* kDim + 3 * kDim;
 // which write the same columns of rows that follow each other do not get into each other's way.
 template <int kDim>
 __device__ __forceinline__ unsigned swapped(unsigned i) {
-  return i < kDim * kDim ? i ^ (i / kDim % 4 << 3) : i;
+  const unsigned row = i / kDim;
+  return i < kDim * kDim ? i ^ ((row + row / 4) % 4 << 3) : i;
 }
 
 // Adds the sums of the teams of a block, which lie `stride` floats apart, to those of the first.

@@ -123,6 +123,10 @@ enum class RightRows { kSummed, kKept };
   "r"(bits_of(left.at[0])), "r"(bits_of(left.at[1])), "r"(bits_of(left.at[2])), \
       "r"(bits_of(left.at[3])), "l"(right), "r"(static_cast<int>(adds))
 
+#define MALA_TWOS                                                                 \
+  "r"(left.at[0]), "r"(left.at[1]), "r"(left.at[2]), "r"(left.at[3]), "l"(right), \
+      "r"(static_cast<int>(adds)), "n"(right_rows_are_summed)
+
 // c = left * right + (adds ? c : 0), for kCols columns, in bfloat16.
 template <int kCols, LeftRows kLeft = LeftRows::kSummed>
 __device__ __forceinline__ void multiply(float* c, uint64_t left, uint64_t right, bool adds) {
@@ -193,14 +197,35 @@ template <int kCols, RightRows kRight>
 __device__ __forceinline__ void multiply(float* c, const LeftTwos& left, uint64_t right,
                                          bool adds = true) {
   constexpr int right_rows_are_summed = kRight == RightRows::kSummed;
-  static_assert(kCols == 64);
-  MALA_WGMMA(MALA_IF("37") "64" MALA_BF16 "{" MALA_R16_0 "," MALA_R16_1
-                           "}, {%32,%33,%34,%35}, %36, p, 1, 1, %38;}"
-             : MALA_C16(0), MALA_C16(16)
-             : "r"(left.at[0]), "r"(left.at[1]), "r"(left.at[2]), "r"(left.at[3]), "l"(right),
-               "r"(static_cast<int>(adds)), "n"(right_rows_are_summed));
+  static_assert(kCols == 128 || kCols == 104 || kCols == 72 || kCols == 64 || kCols == 8);
+  if constexpr (kCols == 128) {
+    MALA_WGMMA(MALA_IF("69") "128" MALA_BF16 "{" MALA_R16_0 "," MALA_R16_1 "," MALA_R16_2
+                             "," MALA_R16_3 "}, {%64,%65,%66,%67}, %68, p, 1, 1, %70;}"
+               : MALA_C16(0), MALA_C16(16), MALA_C16(32), MALA_C16(48)
+               : MALA_TWOS);
+  } else if constexpr (kCols == 104) {
+    MALA_WGMMA(MALA_IF("57") "104" MALA_BF16 "{" MALA_R16_0 "," MALA_R16_1 "," MALA_R16_2
+                             ",%48,%49,%50,%51}, {%52,%53,%54,%55}, %56, p, 1, 1, %58;}"
+               : MALA_C16(0), MALA_C16(16), MALA_C16(32), MALA_C4(48)
+               : MALA_TWOS);
+  } else if constexpr (kCols == 72) {
+    MALA_WGMMA(MALA_IF("41") "72" MALA_BF16 "{" MALA_R16_0 "," MALA_R16_1
+                             ",%32,%33,%34,%35}, {%36,%37,%38,%39}, %40, p, 1, 1, %42;}"
+               : MALA_C16(0), MALA_C16(16), MALA_C4(32)
+               : MALA_TWOS);
+  } else if constexpr (kCols == 64) {
+    MALA_WGMMA(MALA_IF("37") "64" MALA_BF16 "{" MALA_R16_0 "," MALA_R16_1
+                             "}, {%32,%33,%34,%35}, %36, p, 1, 1, %38;}"
+               : MALA_C16(0), MALA_C16(16)
+               : MALA_TWOS);
+  } else {
+    MALA_WGMMA(MALA_IF("9") "8" MALA_BF16 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, %8, p, 1, 1, %10;}"
+               : MALA_C4(0)
+               : MALA_TWOS);
+  }
 }
 
+#undef MALA_TWOS
 #undef MALA_FRAGMENT
 #undef MALA_SIDES
 #undef MALA_TF32

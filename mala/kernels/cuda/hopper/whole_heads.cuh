@@ -22,7 +22,7 @@ struct WholeBlock {
   static constexpr int kOnes = kTeams * Sum::kTileBytes, kVectors = kOnes;
   static constexpr int kSpots =
       kOnes + std::max(SumShare<kDim>::kOnesBytes, QueryVectors<kDim>::kBytes);
-  static constexpr int kTurns = kSpots + kTeams * kSpotBytes<Kind>;
+  static constexpr int kTurns = kSpots + kTeams * kSpotBytes;
   static constexpr int kBytes = kTurns + near_bytes<Kind>(near_bytes_forward(kDim, kTeams));
   static constexpr int kAtOnce = 4 / kTeams;  // on a multiprocessor
   static_assert(fit_at_once(kAtOnce, kBytes) && kOnes % kPanelRowBytes == 0);
@@ -40,7 +40,8 @@ __device__ __forceinline__ Turning sum_keys_of(const Call<BFloat16>& call, const
   fill_ones(at + Block::kOnes, SumShare<kDim>::kOnesBytes);
   SumPass<kDim, Kind> pass(
       call, keys, kTeams,
-      {at + team.index * Sum::kTileBytes, memory + Block::kSpots + team.index * kSpotBytes<Kind>});
+      {at + team.index * Sum::kTileBytes,
+       reinterpret_cast<int*>(memory + Block::kSpots) + team.index * kSpotBytes / 4});
   Turning turning =
       near_turning<kDim, Kind>(call.k_turning, call.k_frequencies,
                                near_tokens(keys, keys.sequence.k_width), memory + Block::kTurns);
