@@ -9,8 +9,10 @@
 namespace mala::emulator {
 namespace {
 
-constexpr DeviceKind kKinds[] = {
-    {"sm_90", 9, 227 * 1024}, {"sm_80", 8, 163 * 1024}, {"sm_120", 12, 99 * 1024}};
+// Of sums on sm_120 nothing is known: as on sm_90.
+constexpr DeviceKind kKinds[] = {{"sm_90", 9, 227 * 1024, 32, 25},
+                                 {"sm_80", 8, 163 * 1024, 16, 24},
+                                 {"sm_120", 12, 99 * 1024, 32, 25}};
 
 const DeviceKind& named_kind() {
   const char* name = std::getenv("MALA_EMULATOR_KIND");

@@ -9,6 +9,9 @@ struct DeviceKind {
   const char* name;
   int major;            // of the compute capability
   size_t shared_bytes;  // that a block can have
+  // Of tensor cores: what they add at once, in bytes of a row of the left side, and how many bits
+  // below the largest exponent they keep of it.
+  int product_bytes, sum_bits;
 };
 
 // As MALA_EMULATOR_KIND names it: sm_90 unless it says otherwise, sm_80 or sm_120. Throws

@@ -1,6 +1,6 @@
 // What a warp does with matrices in its registers: ldmatrix, stmatrix and mma.sync.
-#include "tests/emulator/cut_off.h"
 #include "tests/emulator/ptx.h"
+#include "tests/emulator/tensor_core.h"
 #include "tests/emulator/warp.h"
 
 namespace mala::emulator {
@@ -54,25 +54,25 @@ struct MultiplyArguments {
   const uint32_t *left, *right;
 };
 
-// 16 x 8 by 8 x 8 in TF32. Products are added in double: tensor cores keep more digits than float,
-// and nobody says how many.
+// 16 x 8 by 8 x 8 in TF32.
 void multiply_all(Meeting& meeting) {
-  float left[16][8], right[8][8];
+  float left[16][8], sums[16][8];
+  RightSide right(Operand::kTf32, 8, 8);
+  auto for_each_sum = [&](auto&& visit) {
+    for (int lane = 0; lane < kLanes; ++lane)
+      for (int i = 0; i < 4; ++i)
+        visit(sums[lane / 4 + 8 * (i / 2)][lane % 4 * 2 + i % 2],
+              arguments_of<MultiplyArguments>(meeting, lane).sums[i]);
+  };
   for (int lane = 0; lane < kLanes; ++lane) {
     const auto& mine = arguments_of<MultiplyArguments>(meeting, lane);
     const int g = lane / 4, t = lane % 4;
     for (int i = 0; i < 4; ++i) left[g + 8 * (i % 2)][t + 4 * (i / 2)] = from_tf32(mine.left[i]);
-    for (int i = 0; i < 2; ++i) right[t + 4 * i][g] = from_tf32(mine.right[i]);
+    for (int i = 0; i < 2; ++i) right.set(t + 4 * i, g, from_tf32(mine.right[i]));
   }
-  double product[16][8] = {};
-  for (int i = 0; i < 16; ++i)
-    for (int k = 0; k < 8; ++k)
-      for (int j = 0; j < 8; ++j) product[i][j] += static_cast<double>(left[i][k]) * right[k][j];
-  for (int lane = 0; lane < kLanes; ++lane) {
-    float* sums = arguments_of<MultiplyArguments>(meeting, lane).sums;
-    for (int i = 0; i < 4; ++i)
-      sums[i] = cut_off(sums[i] + product[lane / 4 + 8 * (i / 2)][lane % 4 * 2 + i % 2]);
-  }
+  for_each_sum([](float& sum, float& in_lane) { sum = in_lane; });
+  for (int row = 0; row < 16; ++row) add_row(left[row], right, sums[row]);
+  for_each_sum([](float& sum, float& in_lane) { in_lane = sum; });
 }
 
 }  // namespace

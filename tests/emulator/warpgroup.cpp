@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <bit>
 
-#include "tests/emulator/cut_off.h"
 #include "tests/emulator/descriptor.h"
 #include "tests/emulator/ptx.h"
 #include "tests/emulator/scheduler.h"
+#include "tests/emulator/tensor_core.h"
 #include "tests/emulator/warp.h"
 
 namespace mala::emulator {
@@ -79,36 +79,36 @@ void start_all(Meeting& meeting) {
   products_of(meeting).open.push_back(std::move(product));
 }
 
-// Row `row` of the result goes to the lanes that hold it. Added in double: tensor cores keep more
-// digits than float on the way, and nobody says how many.
-void add_row(Sums& sums, const std::vector<double>& values, int row, bool adds) {
-  const int each = sums.columns / 2;
-  for (int column = 0; column < sums.columns; ++column) {
-    const int lane = row % 8 * 4 + column % 8 / 2;
-    float& sum =
-        sums.values[static_cast<size_t>(lane * each + column / 8 * 4 + row / 8 * 2 + column % 2)];
-    sum = cut_off(adds ? sum + values[column] : values[column]);
-  }
+// Where (row, column) of the result is among the sums: with the lane that holds it.
+size_t place_of(const Sums& sums, int row, int column) {
+  const int each = sums.columns / 2, lane = row % 8 * 4 + column % 8 / 2;
+  return static_cast<size_t>(lane * each + column / 8 * 4 + row / 8 * 2 + column % 2);
+}
+
+RightSide right_of(const ProductRequest& x) {
+  RightSide right(x.kind, depth_of(x.kind), x.columns);
+  const std::vector<float> by_column =
+      Side(x.right, x.kind, x.right_transposed, x.where).read(0, x.columns);
+  for (int column = 0; column < x.columns; ++column)
+    for (int k = 0; k < right.depth; ++k) right.set(k, column, by_column[column * right.depth + k]);
+  return right;
 }
 
 void multiply(const Product& product, int warp) {
   const ProductRequest& x = product.request;
-  const int depth = depth_of(x.kind), columns = x.columns;
+  const RightSide right = right_of(x);
   const std::vector<float> left =
       x.left_registers
           ? product.left
           : Side(x.left, x.kind, x.left_transposed, x.where).read(warp % 4 * kRows, kRows);
-  const std::vector<float> right =
-      Side(x.right, x.kind, x.right_transposed, x.where).read(0, columns);
-  std::vector<double> by_depth(right.size());  // a column of numbers for each step of the sum
-  for (int column = 0; column < columns; ++column)
-    for (int k = 0; k < depth; ++k) by_depth[k * columns + column] = right[column * depth + k];
+  Sums& sums = *product.sums;
+  std::vector<float> row_sums(static_cast<size_t>(x.columns));
   for (int row = 0; row < kRows; ++row) {
-    std::vector<double> values(static_cast<size_t>(columns));
-    for (int k = 0; k < depth; ++k)
-      for (int column = 0; column < columns; ++column)
-        values[column] += left[row * depth + k] * by_depth[k * columns + column];
-    add_row(*product.sums, values, row, x.adds);
+    for (int column = 0; column < x.columns; ++column)
+      row_sums[column] = x.adds ? sums.values[place_of(sums, row, column)] : 0.0f;
+    add_row(&left[static_cast<size_t>(row * right.depth)], right, row_sums.data());
+    for (int column = 0; column < x.columns; ++column)
+      sums.values[place_of(sums, row, column)] = row_sums[column];
   }
 }
 
