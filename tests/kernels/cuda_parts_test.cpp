@@ -136,7 +136,7 @@ TEST(Plans, SpreadHeads) {
     EXPECT_GT(grid.parts, 1);
     EXPECT_LT((grid.parts - 1) * plan.call.k_part_tokens, c.tokens);
     EXPECT_GE(grid.parts * plan.call.k_part_tokens, c.tokens);
-    EXPECT_LE(plan.call.k_part_tokens, kSpreadTeamsOnHopper * kMostPartTokens);
+    EXPECT_LE(plan.call.k_part_tokens, kWholeTeams * kMostPartTokens);
   }
 }
 

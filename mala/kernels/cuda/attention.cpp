@@ -76,8 +76,7 @@ void attention_backward(const AttentionInputs<T>& inputs, const AttentionOptions
   plan.set_tensors(out_gradient, gradients);
   plan.call.state = const_cast<float*>(state.data());  // which the passes only read
   plan.launch_tables(on);
-  run_query_gradients(on, plan);
-  run_key_gradients(on, plan);
+  run_backward(on, plan);
 }
 
 #define MALA_INSTANTIATE(T)                                                                     \

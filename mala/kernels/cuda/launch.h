@@ -73,6 +73,11 @@ void launch_prepare_state_gradient(Launcher& on, const Call<T>& call, int padded
 template <typename T>
 void launch_key_gradients(Launcher& on, const Call<T>& call, int padded, const PassGrid& grid);
 template <typename T>
+void launch_whole_gradients(Launcher& on, const Call<T>& call, const PassGrid& grid);
+// Whether its blocks fit, as above.
+template <typename T>
+bool launch_spread_gradients(Launcher& on, const Call<T>& call, const PassGrid& grid);
+template <typename T>
 void launch_clear_uncounted(Launcher& on, const Call<T>& call);
 // What comes through a tail, dout * gate, for tensors whose rows are all fit for vectors.
 template <typename T>

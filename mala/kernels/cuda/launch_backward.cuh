@@ -50,6 +50,20 @@ void launch_key_gradients(Launcher& on, const Call<T>& call, int padded, const P
 }
 
 template <typename T>
+void launch_whole_gradients(Launcher& on, const Call<T>& call, const PassGrid& grid) {
+  if constexpr (kOnHopper<T, 64>) {
+    if (grid.teams == 1) return launch_hopper_whole_gradients<1>(on, call, grid);
+    launch_hopper_whole_gradients<kWholeTeamsOfGradients>(on, call, grid);
+  }
+}
+
+template <typename T>
+bool launch_spread_gradients(Launcher& on, const Call<T>& call, const PassGrid& grid) {
+  if constexpr (kOnHopper<T, 64>) return launch_hopper_spread_gradients(on, call, grid);
+  return false;
+}
+
+template <typename T>
 void launch_prepare_state_gradient(Launcher& on, const Call<T>& call, int padded, int64_t units) {
   with_dim<T>(padded, [&](auto dim) {
     // Smaller heads make theirs in shared memory.

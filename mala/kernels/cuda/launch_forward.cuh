@@ -50,7 +50,7 @@ template <typename T>
 void launch_whole_heads(Launcher& on, const Call<T>& call, const PassGrid& grid) {
   if constexpr (kOnHopper<T, 64>) {
     if (grid.teams == 1) return launch_hopper_whole_heads<1>(on, call, grid);
-    launch_hopper_whole_heads<4>(on, call, grid);
+    launch_hopper_whole_heads<kWholeTeams>(on, call, grid);
   }
 }
 

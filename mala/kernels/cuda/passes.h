@@ -106,4 +106,29 @@ void run_key_gradients(Launcher& on, const Plan<T>& plan) {
   launch_key_gradients(on, plan.call, plan.padded, plan.key_grid());
 }
 
+// Both in one kernel. False where that cannot be.
+template <typename T>
+bool run_whole_gradients(Launcher& on, const Plan<T>& plan) {
+  if (!plan.has_whole_heads && !plan.has_spread_heads) return false;
+  Call<T> call = plan.call;
+  if (call.has_tail()) call.out_gradient = run_tail_gradients(on, call);
+  if (plan.has_whole_heads) {
+    launch_whole_gradients(on, call, plan.query_grid());
+  } else if (!launch_spread_gradients(on, call, plan.spread_grid())) {
+    return false;
+  }
+  if (call.inputs.gate.data) {
+    launch_apply_queries(on, gate_gradient_call(plan.call), plan.padded, plan.query_grid());
+  }
+  return true;
+}
+
+// Both.
+template <typename T>
+void run_backward(Launcher& on, const Plan<T>& plan) {
+  if (run_whole_gradients(on, plan)) return;
+  run_query_gradients(on, plan);
+  run_key_gradients(on, plan);
+}
+
 }  // namespace mala::gpu

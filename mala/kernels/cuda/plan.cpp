@@ -309,6 +309,7 @@ void Plan<T>::set_tensors(HeadsView<const T> out_gradient, const AttentionGradie
   if (bad_queries || bad_tail || (is_causal_ && bad_keys)) query_cluster = 0;
   if (is_causal_) return;  // parts are the same, and sums of keys write none of them
   if (bad_keys) key_cluster = 0;
+  if (query_cluster == 0 || key_cluster == 0) has_whole_heads = has_spread_heads = false;
   find_parts();
 }
 

@@ -93,7 +93,7 @@ struct Plan {
   int padded = 0;
   int64_t most_key_parts = 0, most_query_parts = 0;
   int key_cluster = 0, query_cluster = 0, key_teams = 0, query_teams = 0;  // see PassGrid
-  bool has_whole_heads = false;   // from the first key to the last query of a head in one kernel
+  bool has_whole_heads = false;   // both passes over a head in one kernel
   bool has_spread_heads = false;  // the same where a head has more blocks than a cluster
   int64_t scratch_bytes = 0;
 
@@ -103,8 +103,8 @@ struct Plan {
   void choose_part_tokens(Direction direction, const DeviceFacts& device);
   void choose_hopper_parts(Direction direction, const DeviceFacts& device);
   bool can_be_whole() const;
-  bool choose_whole_heads(const DeviceFacts& device);
-  bool choose_spread_heads(const DeviceFacts& device);
+  bool choose_whole_heads(int wide, const DeviceFacts& device);
+  bool choose_spread_heads(int teams, const DeviceFacts& device);
   void choose_near_turns(Direction direction);
   bool is_usual() const;
   void choose_sweep_tokens(const DeviceFacts& device);

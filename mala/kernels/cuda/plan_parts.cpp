@@ -10,7 +10,8 @@ template <typename T>
 void Plan<T>::choose_hopper_parts(Direction direction, const DeviceFacts& device) {
   const Teams teams = teams_on_hopper(padded);
   const bool forward = direction == Direction::kForward;
-  if (forward && (choose_whole_heads(device) || choose_spread_heads(device))) return;
+  const int wide = forward ? kWholeTeams : kWholeTeamsOfGradients;
+  if (choose_whole_heads(wide, device) || choose_spread_heads(wide, device)) return;
   auto side_of = [&](const Side& side, int64_t heads, int64_t of_block, bool adds) -> HopperSide {
     const int64_t longest = std::max<int64_t>(1, side.longest);
     return {std::max<int64_t>(1, side.total * heads / longest), divide_up(longest, kHopperTile),
@@ -38,7 +39,7 @@ void Plan<T>::choose_hopper_parts(Direction direction, const DeviceFacts& device
   query_cluster = query_parts.cluster;
 }
 
-// Whether the passes of a forward may be one kernel.
+// Whether the passes of a direction may be one kernel.
 template <typename T>
 bool Plan<T>::can_be_whole() const {
   return padded == 64 && sequences_.empty() && call.group == 1 && call.inputs.k.data &&
@@ -46,32 +47,33 @@ bool Plan<T>::can_be_whole() const {
 }
 
 // Where blocks of whole heads fill the device well enough: one for each head, or a cluster. Or
-// where they have a tile for each team at most: one kernel is launched sooner than three.
+// where they have a tile for each team at most: one kernel is launched sooner than three. Blocks
+// have so many teams, or, where there are many heads, one.
 template <typename T>
-bool Plan<T>::choose_whole_heads(const DeviceFacts& device) {
-  constexpr int64_t kWide = 4;  // teams of the larger kind of block
+bool Plan<T>::choose_whole_heads(int wide, const DeviceFacts& device) {
   if (!can_be_whole()) return false;
   const int64_t heads = units();
   const int64_t tiles = divide_up(std::max(keys_.longest, queries_.longest), kHopperTile);
   int i = 0;  // of clusters
   while (i + 1 < DeviceFacts::kClusters && heads << (i + 1) <= device.cluster_blocks[i + 1] &&
-         tiles > kWide << i) {
+         tiles > wide << i) {
     ++i;
   }
   const int64_t blocks = int64_t{1} << i;
   const int64_t waves = divide_up(heads * blocks, device.cluster_blocks[i]);
-  const bool narrow = heads >= kWide * device.multiprocessors;
-  const bool is_short = tiles <= kWide << i;
+  const bool narrow = heads >= wide * device.multiprocessors;
+  const bool is_short = tiles <= wide << i;
   const bool fills = 10 * heads * blocks >= 7 * waves * device.multiprocessors;
   if (!narrow && !is_short && !fills) return false;
-  const int64_t teams = narrow ? 1 : kWide;
+  const int teams = narrow ? 1 : wide;
   const HopperSide keys{heads, divide_up(keys_.longest, kHopperTile), teams, true};
   const HopperSide queries{heads, divide_up(queries_.longest, kHopperTile), teams, false};
   if (divide_up(keys.tiles, blocks * teams) * kHopperTile > kMostPartTokens) return false;
   call.k_part_tokens = hopper_part_tokens(keys, blocks);
   call.q_part_tokens = hopper_part_tokens(queries, blocks);
   key_cluster = query_cluster = static_cast<int>(blocks);
-  query_teams = static_cast<int>(teams);
+  query_teams = teams;
+  key_teams = narrow ? 1 : 0;
   has_whole_heads = true;
   return true;
 }
@@ -79,16 +81,15 @@ bool Plan<T>::choose_whole_heads(const DeviceFacts& device) {
 // Where heads are few, and blocks for all of them at once more than one each: no more of these than
 // take as long as all would.
 template <typename T>
-bool Plan<T>::choose_spread_heads(const DeviceFacts& device) {
+bool Plan<T>::choose_spread_heads(int teams, const DeviceFacts& device) {
   if (!can_be_whole() || !device.runs_together) return false;
   const int64_t most = device.multiprocessors / units();
   if (most < 2) return false;
   auto part_tokens = [&](const Side& side) {
     const int64_t tiles = divide_up(side.longest, kHopperTile);
-    const int64_t of_team = divide_up(tiles, most * kSpreadTeamsOnHopper);
-    return of_team * kSpreadTeamsOnHopper * kHopperTile;
+    return divide_up(tiles, most * teams) * teams * kHopperTile;
   };
-  if (part_tokens(keys_) > kSpreadTeamsOnHopper * kMostPartTokens) return false;
+  if (part_tokens(keys_) > teams * kMostPartTokens) return false;
   call.k_part_tokens = part_tokens(keys_);
   call.q_part_tokens = part_tokens(queries_);
   key_cluster = query_cluster = 1;
@@ -99,8 +100,8 @@ bool Plan<T>::choose_spread_heads(const DeviceFacts& device) {
 #define MALA_INSTANTIATE(T)                                                  \
   template void Plan<T>::choose_hopper_parts(Direction, const DeviceFacts&); \
   template bool Plan<T>::can_be_whole() const;                               \
-  template bool Plan<T>::choose_whole_heads(const DeviceFacts&);             \
-  template bool Plan<T>::choose_spread_heads(const DeviceFacts&)
+  template bool Plan<T>::choose_whole_heads(int, const DeviceFacts&);        \
+  template bool Plan<T>::choose_spread_heads(int, const DeviceFacts&)
 MALA_INSTANTIATE(float);
 MALA_INSTANTIATE(BFloat16);
 MALA_INSTANTIATE(Float16);

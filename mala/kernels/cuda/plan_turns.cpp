@@ -133,18 +133,20 @@ void Plan<T>::choose_near_turns(Direction direction) {
   };
   const bool forward = direction == Direction::kForward;
   if (query_cluster > 0) {
-    // The gradient of a gate is found by the forward's pass over queries.
-    const int of_gradients = call.inputs.gate.data
-                                 ? std::min(kNearBytesOfQueries, near_bytes_forward(padded))
-                                 : kNearBytesOfQueries;
+    // The gradient of a gate is found by the forward's pass over queries; passes that are one
+    // kernel have one place for turns.
+    int of_gradients = kNearBytesOfQueries;
+    if (call.inputs.gate.data) of_gradients = std::min(of_gradients, near_bytes_forward(padded));
+    if (has_whole_heads || has_spread_heads) {
+      of_gradients = std::min(of_gradients, near_bytes_of_keys(padded, key_teams));
+    }
     choose(call.q_turning, queries_, call.q_part_tokens,
            forward ? near_bytes_forward(padded, query_teams) : of_gradients, turns_.q_frequencies,
            call.q_frequencies);
   }
   if (key_cluster > 0) {
     choose(call.k_turning, keys_, call.k_part_tokens,
-           forward ? near_bytes_forward(padded, has_whole_heads ? query_teams : key_teams)
-                   : near_bytes_of_keys(padded, key_teams),
+           forward ? near_bytes_forward(padded, key_teams) : near_bytes_of_keys(padded, key_teams),
            call.turn_alike ? turns_.q_frequencies : turns_.k_frequencies, call.k_frequencies);
   }
 }

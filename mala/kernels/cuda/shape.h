@@ -93,8 +93,9 @@ constexpr Teams teams_on_hopper(int padded) {
   if (padded == 64) return {4, 4, 2, 3};
   return padded == 96 ? Teams{2, 3, 1, 3} : Teams{2, 3, 1, 2};
 }
-// Of the forward in one kernel, whose heads of 64 have many blocks.
-constexpr int kSpreadTeamsOnHopper = 4;
+// Of a direction in one kernel, in heads of 64.
+constexpr int kWholeTeams = teams_on_hopper(64).sum_keys;
+constexpr int kWholeTeamsOfGradients = teams_on_hopper(64).query_gradients;
 // Of causal sweeps, in heads of 64: forward, and for gradients.
 constexpr int kSweepTeamsOnHopper = 3, kGradientTeamsOnHopper = 2;
 // Bytes that a block has for turns, in the forward, and over queries and keys in the backward.

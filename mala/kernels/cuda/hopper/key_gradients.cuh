@@ -8,15 +8,22 @@
 
 namespace mala::gpu::hopper {
 
-// The transpose of dS with the base of rotated keys in three more rows, dS, vectors; for each team
-// stages of values and slots of keys.
-template <int kDim, int kTeams>
-struct KeyGradientBlock {
-  using S = TileShare<kDim, kGroupThreads>;
-  static constexpr int kThreads = kTeams * kGroupThreads, kStages = kDim <= 64 ? 2 : 1;
+// The transpose of dS with the base of rotated keys in three more rows, and dS.
+template <int kDim>
+struct StateGradient {
   static constexpr int kBaseBytes = Matrix<kDim>::kPanels * kStepRows * kPanelRowBytes;
   static constexpr int kBase = Matrix<kDim>::kBytes, kRight = kBase + kBaseBytes;
-  static constexpr int kValues = (kRight + FineMatrix<kDim>::kBytes + kAlign - 1) / kAlign * kAlign;
+  static constexpr int kBytes = kRight + FineMatrix<kDim>::kBytes;
+};
+
+// These matrices, vectors; for each team stages of values and slots of keys.
+template <int kDim, int kTeamsOfBlock>
+struct KeyGradientBlock {
+  using S = TileShare<kDim, kGroupThreads>;
+  using Matrices = StateGradient<kDim>;
+  static constexpr int kTeams = kTeamsOfBlock, kThreads = kTeams * kGroupThreads;
+  static constexpr int kStages = kDim <= 64 ? 2 : 1;
+  static constexpr int kMatrices = 0, kValues = (Matrices::kBytes + kAlign - 1) / kAlign * kAlign;
   static constexpr int kSlots = kValues + kTeams * kStages * S::kTileBytes;
   static constexpr int kVectors = kSlots + kTeams * LaneRows<kDim>::kSlotBytes;
   static constexpr int kOnes = kVectors + KeyVectors<kDim>::kBytes;
@@ -26,20 +33,23 @@ struct KeyGradientBlock {
   static_assert(fit_at_once(kAtOnce, kBytes));
 };
 
-// dS for products with features in registers, its transpose for those with values as they lie in
-// memory. Those enter whole, not less their mean: what that adds is taken off the rotated key.
-template <int kDim, int kTeams>
-__device__ __forceinline__ void fill_state_gradient(const float* sums, std::byte* memory,
+// dS, whose floats lie at place(i), for products with features in registers, its transpose for
+// those with values as they lie in memory. Those enter whole, not less their mean: what that adds
+// is taken off the rotated key.
+template <int kDim, class Block, class Place>
+__device__ __forceinline__ void fill_state_gradient(const float* sums, Place place,
+                                                    std::byte* memory,
                                                     const KeyVectors<kDim>& head) {
-  using Block = KeyGradientBlock<kDim, kTeams>;
-  const uint32_t at = shared_address(memory);
-  const FineMatrix<kDim> right{at + Block::kRight};
-  right.template fill<Block::kThreads>(
-      [&](unsigned feature, unsigned column) { return load_four(sums + feature * kDim + column); });
+  using To = StateGradient<kDim>;
+  const uint32_t at = shared_address(memory) + Block::kMatrices;
+  const FineMatrix<kDim> right{at + To::kRight};
+  right.template fill<Block::kThreads>([&](unsigned feature, unsigned column) {
+    return load_four(sums + place(feature * kDim + column));
+  });
   const Matrix<kDim> transposed{at};
   transposed.template fill<Block::kThreads>([&](unsigned k, unsigned unit, int pair) -> float2 {
-    const float* from = sums + (first_column(unit) + 8 * pair) * kDim + k;
-    return {from[0], from[kDim]};
+    const unsigned from = (first_column(unit) + 8 * pair) * kDim + k;
+    return {sums[place(from)], sums[place(from + kDim)]};
   });
   __syncthreads();
   right.fill_vector(head.value_base);
@@ -48,28 +58,27 @@ __device__ __forceinline__ void fill_state_gradient(const float* sums, std::byte
     float centre = 0.0f;
 #pragma unroll 4
     for (int column = i % 4 * 4; column < kDim; column += 16) {
-      centre =
-          dot(load_four(sums + row * kDim + column), load_four(head.value_mean + column), centre);
+      centre = dot(load_four(sums + place(row * kDim + column)),
+                   load_four(head.value_mean + column), centre);
     }
     centre = row_sum(centre);
     if (i % 4 == 0) head.d_rotated_key[row] -= centre;
   }
-  for (int i = threadIdx.x; i < Block::kBaseBytes / 16; i += blockDim.x) {
-    store_shared(at + Block::kBase + 16 * i, {});
+  for (int i = threadIdx.x; i < To::kBaseBytes / 16; i += blockDim.x) {
+    store_shared(at + To::kBase + 16 * i, {});
   }
-  fill_ones(at + Block::kOnes, kNarrowGroupBytes);
+  fill_ones(shared_address(memory) + Block::kOnes, kNarrowGroupBytes);
   __syncthreads();
   // Three parts of bfloat16 are a float32.
   for (int i = threadIdx.x; i < kDim / 2; i += blockDim.x) {
-    const int column = 2 * i, place = result_column(column);
+    const int column = 2 * i, row = result_column(column);
     float low = head.d_rotated_key[column], high = head.d_rotated_key[column + 1];
-    const uint32_t to = at + Block::kBase + place / 64 * kStepRows * kPanelRowBytes;
+    const uint32_t to = at + To::kBase + row / 64 * kStepRows * kPanelRowBytes;
     for (int part = 0; part < 3; ++part) {
       const TwoParts two(low, high);
-      asm volatile(
-          "st.shared.b32 [%0], %1;" ::"r"(to + in_panel(part, place % 64 / 8) + place % 8 * 2),
-          "r"(two.first)
-          : "memory");
+      asm volatile("st.shared.b32 [%0], %1;" ::"r"(to + in_panel(part, row % 64 / 8) + row % 8 * 2),
+                   "r"(two.first)
+                   : "memory");
       low -= low_of<BFloat16>(two.first);
       high -= high_of<BFloat16>(two.first);
     }
@@ -94,11 +103,10 @@ __device__ __forceinline__ Eight rotated_plus(const Eight& a, const Turns<kHow, 
 }
 
 // The pass of one warpgroup over its tiles. Begins to copy as soon as it is made.
-template <int kDim, int kTeams, class Kind>
+template <int kDim, class Block, class Kind>
 struct KeyGradientPass {
-  using Block = KeyGradientBlock<kDim, kTeams>;
   using S = typename Block::S;
-  static constexpr int kBlocks = kDim / kBlockCols, kStep = kTeams * kRowTokens;
+  static constexpr int kBlocks = kDim / kBlockCols, kStep = Block::kTeams * kRowTokens;
 
   Team<kGroupThreads> team;
   int tiles;
@@ -108,7 +116,7 @@ struct KeyGradientPass {
 
   __device__ __forceinline__ KeyGradientPass(const Call<BFloat16>& call, const Task& task,
                                              uint32_t memory)
-      : tiles(team.tiles(task, kTeams)),
+      : tiles(team.tiles(task, Block::kTeams)),
         stages(memory + Block::kValues + team.index * Block::kStages * S::kTileBytes),
         values(key_rows<Kind>(call.inputs.v, task, true), task, team),
         keys(key_rows<Kind>(call.inputs.k, task, true), task, team,
@@ -126,9 +134,10 @@ struct KeyGradientPass {
   __device__ __forceinline__ void run(const Call<BFloat16>& call, const Turning& turning,
                                       const Task& task, const KeyVectors<kDim>& head,
                                       uint32_t memory) {
-    const uint64_t transposed = Matrix<kDim>{memory}.panels();
-    const uint64_t base = panel(memory + Block::kBase, kStepRows * kPanelRowBytes);
-    const FineMatrix<kDim> matrix{memory + Block::kRight};
+    const uint32_t matrices = memory + Block::kMatrices;
+    const uint64_t transposed = Matrix<kDim>{matrices}.panels();
+    const uint64_t base = panel(matrices + StateGradient<kDim>::kBase, kStepRows * kPanelRowBytes);
+    const FineMatrix<kDim> matrix{matrices + StateGradient<kDim>::kRight};
     const uint64_t right = matrix.panels(), vector = matrix.vector(), all_values = panel(stages);
     const int t = team.thread % 4, row = team.index * kRowTokens + team.row();
     RowCursor<BFloat16> d_key(key_rows<Kind>(call.gradients.k, task, true), task, row, 8 * t);
@@ -230,6 +239,19 @@ struct KeyGradientPass {
   }
 };
 
+// Matrices and vectors of a head, from the gradient of its state; then everyone may read them.
+template <int kDim, class Block, class Place>
+__device__ __forceinline__ void show_state_gradient(const Call<BFloat16>& call, const Task& task,
+                                                    const float* sums, Place place,
+                                                    std::byte* memory) {
+  const KeyVectors<kDim> head(memory + Block::kVectors);
+  fill_vectors(call, call.state + task.unit * call.layout.size(), sums,
+               head_scales(call, task.sequence.k_count), head);
+  fill_state_gradient<kDim, Block>(sums, place, memory, head);
+  show_to_tensor_cores();
+  __syncthreads();
+}
+
 // Grid (heads of keys, parts).
 template <int kDim, int kTeams, class Kind>
 __global__ void __launch_bounds__(KeyGradientBlock<kDim, kTeams>::kThreads,
@@ -242,19 +264,16 @@ __global__ void __launch_bounds__(KeyGradientBlock<kDim, kTeams>::kThreads,
   if (call.table) wait_for_previous();
   const Task task = key_task(call);
   if (task.first == task.end) return;
-  KeyGradientPass<kDim, kTeams, Kind> pass(call, task, shared_address(memory));
+  KeyGradientPass<kDim, Block, Kind> pass(call, task, shared_address(memory));
   Turning turning =
       near_turning<kDim, Kind>(call.k_turning, call.k_frequencies,
                                near_tokens(task, task.sequence.k_width), memory + Block::kTurns);
   wait_for_turns(turning);
   let_next_begin();
-  const float* sums = call.gradient + task.unit * call.layout.size();
+  show_state_gradient<kDim, Block>(
+      call, task, call.gradient + task.unit * call.layout.size(), [](unsigned i) { return i; },
+      memory);
   const KeyVectors<kDim> head(memory + Block::kVectors);
-  fill_vectors(call, call.state + task.unit * call.layout.size(), sums,
-               head_scales(call, task.sequence.k_count), head);
-  fill_state_gradient<kDim, kTeams>(sums, memory, head);
-  show_to_tensor_cores();
-  __syncthreads();
   pass.run(call, turning, task, head, shared_address(memory));
 #else
   __trap();  // never launched there

@@ -49,7 +49,7 @@ void launch_hopper_whole_heads(Launcher& on, const Call<BFloat16>& call, const P
 
 inline bool launch_hopper_spread_heads(Launcher& on, const Call<BFloat16>& call,
                                        const PassGrid& grid) {
-  constexpr int kTeams = kSpreadTeamsOnHopper;
+  constexpr int kTeams = kWholeTeams;
   bool fit = false;
   auto run = [&](auto kind) {
     using Block = hopper::WholeBlock<64, kTeams, decltype(kind)>;

@@ -295,21 +295,15 @@ struct QueryGradientPass {
   }
 };
 
-// Grid (heads of queries, parts), clusters of parts: the sums of each cluster.
+// The gradients of a block's queries, and what each team sums, in its own place. Returns how they
+// turn.
 template <int kDim, int kTeams, class Kind>
-__global__ void __launch_bounds__(QueryGradientBlock<kDim, kTeams>::kThreads,
-                                  QueryGradientBlock<kDim, kTeams>::kAtOnce)
-    query_gradients_kernel(const __grid_constant__ Call<BFloat16> call) {
-#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+__device__ __forceinline__ Turning find_query_gradients(const Call<BFloat16>& call,
+                                                        const Task& task, std::byte* memory) {
   using Block = QueryGradientBlock<kDim, kTeams>;
   using Memory = QueryGradientTeam<kDim>;
   static_assert(4 * kStateSize<kDim> <= Memory::kWeights);
-  extern __shared__ __align__(kAlign) std::byte panels_of_block[];
-  std::byte* memory = panels_of_block;
   const uint32_t at = shared_address(memory);
-  if (call.table || call.has_tail()) wait_for_previous();  // which may have written what is copied
-  const Task task = query_task(call);
-  if (task.first == task.end && call.table) return;
   QueryGradientPass<kDim, kTeams, Kind> pass(call, task, at);
   Turning turning =
       near_turning<kDim, Kind>(call.q_turning, call.q_frequencies,
@@ -329,8 +323,24 @@ __global__ void __launch_bounds__(QueryGradientBlock<kDim, kTeams>::kThreads,
   std::byte* of_team = memory + pass.team.index * Memory::kBytes;
   pass.run(call, turning, task, scales.c, head, reinterpret_cast<float*>(of_team + Memory::kRows),
            reinterpret_cast<float*>(of_team));
+  return turning;
+}
+
+// Grid (heads of queries, parts), clusters of parts: the sums of each cluster.
+template <int kDim, int kTeams, class Kind>
+__global__ void __launch_bounds__(QueryGradientBlock<kDim, kTeams>::kThreads,
+                                  QueryGradientBlock<kDim, kTeams>::kAtOnce)
+    query_gradients_kernel(const __grid_constant__ Call<BFloat16> call) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  using Block = QueryGradientBlock<kDim, kTeams>;
+  extern __shared__ __align__(kAlign) std::byte panels_of_block[];
+  std::byte* memory = panels_of_block;
+  if (call.table || call.has_tail()) wait_for_previous();  // which may have written what is copied
+  const Task task = query_task(call);
+  if (task.first == task.end && call.table) return;
+  find_query_gradients<kDim, kTeams, Kind>(call, task, memory);
   auto* sums = reinterpret_cast<float*>(memory);
-  add_teams<kDim, Block::kThreads>(sums, kTeams, Memory::kBytes / 4);
+  add_teams<kDim, Block::kThreads>(sums, kTeams, Block::Memory::kBytes / 4);
   write_cluster_sums<kDim, Block::kThreads>(sums, call.parts, task.slot);
 #else
   __trap();  // never launched there

@@ -8,45 +8,6 @@
 
 namespace mala::gpu::hopper {
 
-// The share that block `rank` of `blocks` has of a state: added over all parts in double, and
-// always in the same order. Neighbouring lanes share the parts of a four: as many as there are
-// threads for, so that nobody waits for memory more than twice. That is the same number for all
-// threads, and follows from how many blocks there are.
-template <int kDim, unsigned kThreads>
-__device__ __forceinline__ void add_share(const float* parts, unsigned count, unsigned rank,
-                                          unsigned blocks, float* state) {
-  constexpr unsigned kFours = kStateSize<kDim> / 4, kInFlight = 4;
-  const unsigned share = (kFours + blocks - 1) / blocks, first = rank * share;
-  const unsigned end = min(first + share, kFours);
-  unsigned lanes = 1;
-  while (lanes < 32 && 2 * lanes * share <= kThreads) lanes *= 2;
-  const unsigned lane = threadIdx.x % lanes;
-  // All lanes of a warp come along, since they wait for each other.
-  for (unsigned begin = first; begin < end; begin += kThreads / lanes) {
-    const unsigned four = begin + threadIdx.x / lanes;
-    double sum[4] = {};
-    for (unsigned part = lane; part < count; part += kInFlight * lanes) {
-      Four x[kInFlight] = {};
-#pragma unroll
-      for (unsigned i = 0; i < kInFlight; ++i) {
-        const unsigned at = part + i * lanes;
-        if (four < end && at < count) x[i] = load_four(parts + at * kStateSize<kDim> + 4 * four);
-      }
-#pragma unroll
-      for (unsigned i = 0; i < 4 * kInFlight; ++i) sum[i % 4] += x[i / 4].x[i % 4];
-    }
-    Four all;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      for (unsigned other = 1; other < lanes; other *= 2) {
-        sum[i] += __shfl_xor_sync(~0u, sum[i], other);
-      }
-      all.x[i] = static_cast<float>(sum[i]);
-    }
-    if (four < end && lane == 0) store_four(state + 4 * four, all);
-  }
-}
-
 // Grid (heads, blocks of a head), all of which are on the device at once.
 template <int kDim, int kTeams, class Kind>
 __global__ void __launch_bounds__(WholeBlock<kDim, kTeams, Kind>::kThreads, 1)
@@ -68,10 +29,7 @@ __global__ void __launch_bounds__(WholeBlock<kDim, kTeams, Kind>::kThreads, 1)
   const auto all = cooperative_groups::this_grid();
   const int64_t size = kStateSize<kDim>, part = blockIdx.y;
   if (keys.first < keys.end) {  // else the head has no such part
-    share_all<kStateSize<kDim> / 4, Block::kThreads>([&](unsigned four) {
-      store_four(call.parts + keys.slot * size + swapped<kDim>(4 * four),
-                 load_four(sums + 4 * four));
-    });
+    write_part<kDim, Block::kThreads>(sums, call.parts + keys.slot * size);
   }
   all.sync();
   float* state = call.state + task.unit * size;

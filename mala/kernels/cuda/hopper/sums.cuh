@@ -59,12 +59,73 @@ __device__ __forceinline__ void add_blocks(const Cluster& cluster, const float* 
   }
 }
 
+// The same, given to all of them: they lie `apart` floats behind their own sums. A block without
+// others has them where they are.
+template <int kDim, int kThreads>
+__device__ __forceinline__ float* add_cluster(const Cluster& cluster, float* sums, int apart) {
+  if (cluster.size == 1) return sums;
+  float* total = sums + apart;
+  add_blocks<kDim, kThreads>(cluster, sums, [&](unsigned i, const Four& four) {
+    for (unsigned other = 0; other < cluster.size; ++other) {
+      store_four(cluster.in_block(total + i, other), four);
+    }
+  });
+  cluster.sync();
+  return total;
+}
+
 // A block's share of sums that all blocks of a cluster have, as a state.
 template <int kDim, int kThreads>
 __device__ __forceinline__ void write_share(const Cluster& cluster, const float* sums, float* to) {
   const unsigned step = 4 * kThreads * cluster.size;
   for (unsigned i = 4 * (cluster.rank * kThreads + threadIdx.x); i < kStateSize<kDim>; i += step) {
     store_four(to + swapped<kDim>(i), load_four(sums + i));
+  }
+}
+
+// The sums of a block, as a state.
+template <int kDim, int kThreads>
+__device__ __forceinline__ void write_part(const float* sums, float* to) {
+  share_all<kStateSize<kDim> / 4, kThreads>(
+      [&](unsigned four) { store_four(to + swapped<kDim>(4 * four), load_four(sums + 4 * four)); });
+}
+
+// The share that block `rank` of `blocks` has of a state: added over all parts in double, and
+// always in the same order. Neighbouring lanes share the parts of a four: as many as there are
+// threads for, so that nobody waits for memory more than twice. That is the same number for all
+// threads, and follows from how many blocks there are.
+template <int kDim, unsigned kThreads>
+__device__ __forceinline__ void add_share(const float* parts, unsigned count, unsigned rank,
+                                          unsigned blocks, float* state) {
+  constexpr unsigned kFours = kStateSize<kDim> / 4, kInFlight = 4;
+  const unsigned share = (kFours + blocks - 1) / blocks, first = rank * share;
+  const unsigned end = min(first + share, kFours);
+  unsigned lanes = 1;
+  while (lanes < 32 && 2 * lanes * share <= kThreads) lanes *= 2;
+  const unsigned lane = threadIdx.x % lanes;
+  // All lanes of a warp come along, since they wait for each other.
+  for (unsigned begin = first; begin < end; begin += kThreads / lanes) {
+    const unsigned four = begin + threadIdx.x / lanes;
+    double sum[4] = {};
+    for (unsigned part = lane; part < count; part += kInFlight * lanes) {
+      Four x[kInFlight] = {};
+#pragma unroll
+      for (unsigned i = 0; i < kInFlight; ++i) {
+        const unsigned at = part + i * lanes;
+        if (four < end && at < count) x[i] = load_four(parts + at * kStateSize<kDim> + 4 * four);
+      }
+#pragma unroll
+      for (unsigned i = 0; i < 4 * kInFlight; ++i) sum[i % 4] += x[i / 4].x[i % 4];
+    }
+    Four all;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      for (unsigned other = 1; other < lanes; other *= 2) {
+        sum[i] += __shfl_xor_sync(~0u, sum[i], other);
+      }
+      all.x[i] = static_cast<float>(sum[i]);
+    }
+    if (four < end && lane == 0) store_four(state + 4 * four, all);
   }
 }
 

@@ -84,16 +84,7 @@ __global__ void __launch_bounds__(WholeBlock<kDim, kTeams, Kind>::kThreads,
   add_teams<kDim, Block::kThreads>(sums, kTeams, Sum::kTileBytes / 4);
 
   const Cluster cluster;
-  float* total = sums;
-  if (cluster.size > 1) {
-    total += Block::kTotal / 4;
-    add_blocks<kDim, Block::kThreads>(cluster, sums, [&](unsigned i, const Four& four) {
-      for (unsigned other = 0; other < cluster.size; ++other) {
-        store_four(cluster.in_block(total + i, other), four);
-      }
-    });
-    cluster.sync();
-  }
+  const float* total = add_cluster<kDim, Block::kThreads>(cluster, sums, Block::kTotal / 4);
   // Only now: a barrier of the cluster waits for whatever was stored before it.
   write_share<kDim, Block::kThreads>(cluster, total, call.state + task.unit * kStateSize<kDim>);
 

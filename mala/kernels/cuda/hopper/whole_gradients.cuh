@@ -1,0 +1,69 @@
+// The whole backward of a head in one kernel on Hopper, in one block or in a cluster: its queries,
+// then its keys. The gradient of the state stays in shared memory.
+#pragma once
+
+#include "mala/kernels/cuda/hopper/key_gradients.cuh"
+#include "mala/kernels/cuda/hopper/query_gradients.cuh"
+
+namespace mala::gpu::hopper {
+
+// First what the pass over queries has, of which sums are left, in the first team's place; behind
+// them come the matrices of keys, and then a cluster's sums. Tiles of keys have a place of their
+// own, so that they may come before the sums are there.
+template <int kDim, int kTeamsOfBlock>
+struct WholeGradientBlock {
+  using S = TileShare<kDim, kGroupThreads>;
+  using Queries = QueryGradientBlock<kDim, kTeamsOfBlock>;
+  static constexpr int kTeams = kTeamsOfBlock, kThreads = kTeams * kGroupThreads, kStages = 2;
+  static constexpr int kAtOnce = Queries::kAtOnce;  // on a multiprocessor
+  static constexpr int kSumBytes = (4 * kStateSize<kDim> + kAlign - 1) / kAlign * kAlign;
+  static constexpr int kMatrices = kSumBytes, kTotal = kMatrices + StateGradient<kDim>::kBytes;
+  static constexpr int kTurns = Queries::kTurns;
+  static constexpr int kValues =
+      (kTurns + near_bytes_of_keys(kDim, kTeams) + kAlign - 1) / kAlign * kAlign;
+  static constexpr int kSlots = kValues + kTeams * kStages * S::kTileBytes;
+  static constexpr int kVectors = kSlots + kTeams * LaneRows<kDim>::kSlotBytes;
+  static constexpr int kOnes = kVectors + KeyVectors<kDim>::kBytes;
+  static constexpr int kBytes = kOnes + kNarrowGroupBytes;
+  static_assert(kTotal + (kTeams > 1 ? kSumBytes : 0) <= Queries::kMeans);
+  static_assert(Queries::kThreads == kThreads && fit_at_once(kAtOnce, kBytes));
+};
+
+// How keys turn, where that is not as queries do.
+template <class Block, int kDim, class Kind>
+__device__ __forceinline__ void turn_as_keys(const Call<BFloat16>& call, const Task& task,
+                                             std::byte* memory, Turning& turning) {
+  if (call.turn_alike) return;
+  turning =
+      near_turning<kDim, Kind>(call.k_turning, call.k_frequencies,
+                               near_tokens(task, task.sequence.k_width), memory + Block::kTurns);
+  wait_for_turns(turning);
+}
+
+// Grid (heads, blocks of a head), which are a cluster.
+template <int kDim, int kTeams, class Kind>
+__global__ void __launch_bounds__(WholeGradientBlock<kDim, kTeams>::kThreads,
+                                  WholeGradientBlock<kDim, kTeams>::kAtOnce)
+    whole_gradients_kernel(const __grid_constant__ Call<BFloat16> call) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  using Block = WholeGradientBlock<kDim, kTeams>;
+  extern __shared__ __align__(kAlign) std::byte panels_of_block[];
+  std::byte* memory = panels_of_block;
+  if (call.has_tail()) wait_for_previous();  // which wrote what is copied
+  const Task keys = key_task(call), queries = query_task_beside(call, keys, blockIdx.y);
+  Turning turning = find_query_gradients<kDim, kTeams, Kind>(call, queries, memory);
+  KeyGradientPass<kDim, Block, Kind> pass(call, keys, shared_address(memory));
+  auto* sums = reinterpret_cast<float*>(memory);
+  add_teams<kDim, Block::kThreads>(sums, kTeams, Block::Queries::Memory::kBytes / 4);
+  const float* total = add_cluster<kDim, Block::kThreads>(Cluster(), sums, Block::kTotal / 4);
+  turn_as_keys<Block, kDim, Kind>(call, keys, memory, turning);
+  show_state_gradient<kDim, Block>(
+      call, keys, total, [](unsigned i) { return swapped<kDim>(i); }, memory);
+  const KeyVectors<kDim> head(memory + Block::kVectors);
+  pass.run(call, turning, keys, head, shared_address(memory));
+#else
+  __trap();  // never launched there
+#endif
+}
+
+}  // namespace mala::gpu::hopper
