@@ -125,7 +125,6 @@ struct QueryGradientPass {
       }
       show_to_tensor_cores();
       team.sync();  // everyone's gradients are here, and everyone is done with the tile before
-      if (tile + 1 < tiles) copy(tile + 1);
       const uint64_t g = moved(stages, tile % 2 * S::kTileBytes);
       Accumulator<Memory::kCols> x;
       Accumulator<8> mean_parts;
@@ -144,6 +143,7 @@ struct QueryGradientPass {
               meet_keys<Kind>(call, turning, means, spots[half], at, raw[half][block], parts[half]);
         }
       }
+      if (tile + 1 < tiles) copy(tile + 1);  // only now: loads would wait for copies before them
       float of_rows[2][2] = {{row_sum(parts[0].s), row_sum(parts[0].r)},
                              {row_sum(parts[1].s), row_sum(parts[1].r)}};
       if (kGroups > 1) {

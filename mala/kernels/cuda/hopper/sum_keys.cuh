@@ -170,19 +170,18 @@ struct SumPass {
       wait_copies<0>();
       show_to_tensor_cores();
       team.sync();  // everyone's tile is here, and everyone is done with those of the next stage
-      if (tile + 1 < tiles) copy(next);
       spots.write(memory.spots_of(tile + 1));
       return next;
     };
     for (int tile = 0; tile < whole; ++tile) {
       const uint32_t next = begin(tile);
-      add<true>(features, sums, tile, stage, kRowTokens);
+      add<true>(features, sums, tile, stage, kRowTokens, next);
       stage = next;
     }
     wait_products();
     if (whole < tiles) {
       begin(whole);
-      add<false>(features, sums, whole, stage, of_last);
+      add<false>(features, sums, whole, stage, of_last, 0);
       wait_products();
     }
     team.sync();
@@ -191,14 +190,17 @@ struct SumPass {
   }
 
  private:
+  // Loads would wait for copies that were asked for before them: the next tile's come after the
+  // first of them.
   template <bool kWhole>
   __device__ __forceinline__ void add(KeyFeatures<kDim, Kind>& features, KeySums<kDim>& sums,
-                                      int tile, uint32_t stage, int left) const {
+                                      int tile, uint32_t stage, int left, uint32_t next) {
 #pragma unroll
     for (int step = 0; step < kRowTokens / kStepRows; ++step) {
       LeftTwos first, rest;
       features.template find<kWhole>(memory.tiles + stage + Memory::kKeys, memory.spots_of(tile),
                                      step, left, first, rest);
+      if (step == 0 && tile + 1 < tiles) copy(next);
       sums.add(stage, step, first, rest);
       wait_products<1>();  // leaves registers to the next
     }

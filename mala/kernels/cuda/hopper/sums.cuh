@@ -60,17 +60,20 @@ __device__ __forceinline__ void add_blocks(const Cluster& cluster, const float* 
 }
 
 // The same, given to all of them: they lie `apart` floats behind their own sums. A block without
-// others has them where they are.
+// others has them where they are. There is one way out: with two, ptxas does not know any more what
+// is the same for all threads, in the loops before it either.
 template <int kDim, int kThreads>
 __device__ __forceinline__ float* add_cluster(const Cluster& cluster, float* sums, int apart) {
-  if (cluster.size == 1) return sums;
-  float* total = sums + apart;
-  add_blocks<kDim, kThreads>(cluster, sums, [&](unsigned i, const Four& four) {
-    for (unsigned other = 0; other < cluster.size; ++other) {
-      store_four(cluster.in_block(total + i, other), four);
-    }
-  });
-  cluster.sync();
+  const bool is_alone = cluster.size == 1;
+  float* total = sums + (is_alone ? 0 : apart);
+  if (!is_alone) {
+    add_blocks<kDim, kThreads>(cluster, sums, [&](unsigned i, const Four& four) {
+      for (unsigned other = 0; other < cluster.size; ++other) {
+        store_four(cluster.in_block(total + i, other), four);
+      }
+    });
+    cluster.sync();
+  }
   return total;
 }
 
