@@ -115,10 +115,13 @@ struct TileCopier {
   Share share;
   RowCursor<const BFloat16> rows;
 
+  // From a row of the task on.
+  __device__ __forceinline__ TileCopier(const Rows<const BFloat16>& from, const Task& task, int row,
+                                        unsigned thread)
+      : share{thread}, rows(from, task, row + share.row(), 8 * share.unit()) {}
   __device__ __forceinline__ TileCopier(const Rows<const BFloat16>& from, const Task& task,
                                         const Team<kThreads>& team)
-      : share{team.thread},
-        rows(from, task, team.index * kRowTokens + share.row(), 8 * share.unit()) {}
+      : TileCopier(from, task, team.index * kRowTokens, team.thread) {}
 
   __device__ __forceinline__ void copy(uint32_t tile, int step) {
     static_assert(Share::kWorkers <= kThreads);

@@ -48,7 +48,7 @@ __device__ __forceinline__ Turning sum_keys_of(const Call<BFloat16>& call, const
   __syncthreads();
   wait_for_turns(turning);
   let_next_begin();
-  pass.run(turning, keys, at + Block::kOnes,
+  pass.run(turning, at + Block::kOnes,
            reinterpret_cast<float*>(memory) + team.index * (Sum::kTileBytes / 4));
   return turning;
 }
