@@ -27,16 +27,35 @@ struct Matrix {
 
   uint32_t address;
 
-  // By all threads of the block: two_at(k, unit, pair) are the numbers of a pair. Threads that
-  // follow each other have rows that do.
+  // The pairs of numbers that each thread of the block writes. Threads that follow each other have
+  // rows that do.
+  template <unsigned kThreads>
+  struct Pairs {
+    static constexpr unsigned kAll = kDim * kDim / 8;
+    float2 at[(kAll + kThreads - 1) / kThreads][4];
+  };
+
+  // By all threads: two_at(k, unit, pair) are the numbers of a pair.
   template <unsigned kThreads, class Two>
-  __device__ __forceinline__ void fill(Two two_at) const {
-    share_all<kDim * kDim / 8, kThreads>([&](unsigned i) {
+  static __device__ __forceinline__ Pairs<kThreads> gather(Two two_at) {
+    Pairs<kThreads> pairs;
+    share_all<Pairs<kThreads>::kAll, kThreads>([&](unsigned i) {
+#pragma unroll
+      for (int pair = 0; pair < 4; ++pair) {
+        pairs.at[i / kThreads][pair] = two_at(i % kDim, i / kDim, pair);
+      }
+    });
+    return pairs;
+  }
+  // change(two, k, unit, pair) makes of gathered numbers what is written.
+  template <unsigned kThreads, class Change>
+  __device__ __forceinline__ void fill(const Pairs<kThreads>& pairs, Change change) const {
+    share_all<Pairs<kThreads>::kAll, kThreads>([&](unsigned i) {
       const unsigned k = i % kDim, unit = i / kDim;
       uint32_t first[4], rest[4];
 #pragma unroll
       for (int pair = 0; pair < 4; ++pair) {
-        const float2 numbers = two_at(k, unit, pair);
+        const float2 numbers = change(pairs.at[i / kThreads][pair], k, unit, pair);
         const TwoParts two(numbers.x, numbers.y);
         first[pair] = two.first;
         rest[pair] = two.rest;

@@ -44,15 +44,25 @@ __device__ __forceinline__ RowGradient row_gradient(const Call<BFloat16>& call,
           .ds = ds};
 }
 
+// The vectors of a head and the transpose of S_c, from its state. The matrix is asked for before
+// anyone waits for vectors.
 template <int kThreads, int kDim>
-__device__ __forceinline__ void fill_centred_transposed(const Matrix<kDim>& to, const float* state,
-                                                        const QueryVectors<kDim>& head) {
-  to.template fill<kThreads>([&](unsigned k, unsigned unit, int pair) -> float2 {
+__device__ __forceinline__ void fill_vectors_and_transposed(const Call<BFloat16>& call,
+                                                            const float* state,
+                                                            const HeadScales& scales,
+                                                            const QueryVectors<kDim>& head,
+                                                            const Matrix<kDim>& transposed) {
+  const auto pairs =
+      transposed.template gather<kThreads>([&](unsigned k, unsigned unit, int pair) -> float2 {
+        const float* from = state + (first_column(unit) + 8 * pair) * kDim + k;
+        return {from[0], from[kDim]};
+      });
+  fill_vectors(call, state, scales, head);
+  transposed.fill(pairs, [&](float2 two, unsigned k, unsigned unit, int pair) -> float2 {
     const unsigned feature = first_column(unit) + 8 * pair;
-    const float* from = state + feature * kDim + k;
     const float mean = head.value_mean[k];
-    return {fmaf(-head.rotated_sum[feature], mean, from[0]),
-            fmaf(-head.rotated_sum[feature + 1], mean, from[kDim])};
+    return {fmaf(-head.rotated_sum[feature], mean, two.x),
+            fmaf(-head.rotated_sum[feature + 1], mean, two.y)};
   });
 }
 
@@ -313,8 +323,8 @@ __device__ __forceinline__ Turning find_query_gradients(const Call<BFloat16>& ca
   const HeadScales scales = head_scales(call, task.sequence.k_count);
   const float* state = call.state + task.unit * call.layout.size();
   const QueryVectors<kDim> head(memory + Block::kVectors);
-  fill_vectors(call, state, scales, head);
-  fill_centred_transposed<Block::kThreads>(Matrix<kDim>{at + Block::kTransposed}, state, head);
+  fill_vectors_and_transposed<Block::kThreads>(call, state, scales, head,
+                                               Matrix<kDim>{at + Block::kTransposed});
   for (int i = threadIdx.x; i < kDim; i += blockDim.x) {
     store_in_row(at + Block::kMeans, i, head.value_mean[i]);
   }

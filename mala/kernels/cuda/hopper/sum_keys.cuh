@@ -176,7 +176,9 @@ struct SumPass {
       team.sync();  // everyone's tile is here, and everyone is done with those of the next stage
       spots.write(memory.spots_of(tile + 1));
     };
-    const int whole = tokens / kRowTokens, left = tokens % kRowTokens;
+    // A team's only tile goes step by step: that is less code to fetch.
+    const int whole = tokens <= kRowTokens ? 0 : tokens / kRowTokens;
+    const int left = tokens - whole * kRowTokens;
     for (int tile = 0; tile < whole; ++tile) {
       begin(tile);
       const uint32_t next = Memory::next(stage);
