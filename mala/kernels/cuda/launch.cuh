@@ -17,7 +17,10 @@ namespace mala::gpu {
 struct LaunchSize {
   dim3 grid;
   int threads = 0, shared_bytes = 0, cluster = 1;  // blocks in a row of the grid's second dimension
-  bool together = false;                           // all blocks at once; they wait for each other
+  // Whether the first kernel of a call waits before it touches tensors, which the one ahead of it
+  // may still be writing.
+  bool waits = false;
+  bool together = false;  // all blocks at once; they wait for each other
 };
 
 // Lets a kernel have as much shared memory as it needs: once for each device.
@@ -72,7 +75,7 @@ cudaError_t begin(Launcher& on, const LaunchSize& size, const Args&... args) {
     together.id = cudaLaunchAttributeCooperative;
     together.val.cooperative = 1;
   }
-  if (on.overlaps() && can_wait<kKernel>(on.device().index)) {
+  if (on.overlaps(size.waits) && can_wait<kKernel>(on.device().index)) {
     cudaLaunchAttribute& early = attributes[config.numAttrs++];
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
@@ -137,6 +140,12 @@ constexpr bool kWithWgmma = false;
 #endif
 template <typename T, int kDim>
 constexpr bool kOnHopper = kWithWgmma&& kSpecial<T, kDim>;
+
+// The call as a kernel that comes next is told of it.
+inline Call<BFloat16> come_to(const Launcher& on, Call<BFloat16> call) {
+  call.begins = !on.has_begun();
+  return call;
+}
 
 template <bool kTail, class Run>
 void with_hopper_kind(const Call<BFloat16>& call, Run&& run) {

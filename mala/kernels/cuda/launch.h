@@ -36,9 +36,13 @@ class Launcher {
   const DeviceFacts& device() const { return device_; }
   std::string circumstances() const;
 
-  // Whether the next kernel may begin before the one ahead of it has ended: all but the first of a
-  // call, since only our kernels wait for each other inside, and only where the device can.
-  bool overlaps() { return device_.can_overlap && std::exchange(has_begun_, true); }
+  // Whether a kernel of the call has been launched.
+  bool has_begun() const { return has_begun_; }
+  // Whether the next kernel may begin before the one ahead of it has ended, where the device can:
+  // the first of a call only if it waits before it does anything else.
+  bool overlaps(bool waits) {
+    return (std::exchange(has_begun_, true) || waits) && device_.can_overlap;
+  }
 
  private:
   void* stream_;

@@ -12,7 +12,7 @@ void launch_hopper_query_gradients(Launcher& on, const Call<BFloat16>& call, con
   using Block = hopper::QueryGradientBlock<kDim, kTeams>;
   with_hopper_kind<false>(call, [&](auto kind) {
     launch<hopper::query_gradients_kernel<kDim, kTeams, decltype(kind)>>(
-        on, {dim3_of(grid), Block::kThreads, Block::kBytes, grid.cluster}, call);
+        on, {dim3_of(grid), Block::kThreads, Block::kBytes, grid.cluster, true}, come_to(on, call));
   });
 }
 template <int kDim>
@@ -27,7 +27,7 @@ void launch_hopper_key_gradients(Launcher& on, const Call<BFloat16>& call, const
   using Block = hopper::KeyGradientBlock<kDim, kTeams>;
   with_hopper_kind<false>(call, [&](auto kind) {
     launch<hopper::key_gradients_kernel<kDim, kTeams, decltype(kind)>>(
-        on, {dim3_of(grid), Block::kThreads, Block::kBytes}, call);
+        on, {dim3_of(grid), Block::kThreads, Block::kBytes, 1, true}, come_to(on, call));
   });
 }
 template <int kDim>
@@ -43,7 +43,7 @@ void launch_hopper_whole_gradients(Launcher& on, const Call<BFloat16>& call, con
   using Block = hopper::WholeGradientBlock<64, kTeams>;
   with_hopper_kind<false>(call, [&](auto kind) {
     launch<hopper::whole_gradients_kernel<64, kTeams, decltype(kind)>>(
-        on, {dim3_of(grid), Block::kThreads, Block::kBytes, grid.cluster}, call);
+        on, {dim3_of(grid), Block::kThreads, Block::kBytes, grid.cluster, true}, come_to(on, call));
   });
 }
 
@@ -54,7 +54,7 @@ inline bool launch_hopper_spread_gradients(Launcher& on, const Call<BFloat16>& c
   bool fit = false;
   with_hopper_kind<false>(call, [&](auto kind) {
     fit = launch_together<hopper::spread_gradients_kernel<64, kTeams, decltype(kind)>>(
-        on, {dim3_of(grid), Block::kThreads, Block::kBytes}, call);
+        on, {dim3_of(grid), Block::kThreads, Block::kBytes, 1, true}, come_to(on, call));
   });
   return fit;
 }

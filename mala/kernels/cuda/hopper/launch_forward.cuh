@@ -14,7 +14,7 @@ void launch_hopper_sum_keys(Launcher& on, const Call<BFloat16>& call, const Pass
   with_hopper_kind<false>(call, [&](auto kind) {
     using Block = hopper::SumBlock<kDim, kTeams, decltype(kind)>;
     launch<hopper::sum_keys_kernel<kDim, kTeams, decltype(kind)>>(
-        on, {dim3_of(grid), Block::kThreads, Block::kBytes, grid.cluster}, call);
+        on, {dim3_of(grid), Block::kThreads, Block::kBytes, grid.cluster, true}, come_to(on, call));
   });
 }
 
@@ -30,7 +30,7 @@ void launch_hopper_apply_queries(Launcher& on, const Call<BFloat16>& call, const
   auto run = [&](auto kind) {
     using Block = hopper::ApplyBlock<kDim, kTeams, decltype(kind)>;
     launch<hopper::apply_queries_kernel<kDim, kTeams, decltype(kind)>>(
-        on, {dim3_of(grid), Block::kThreads, Block::kBytes}, call);
+        on, {dim3_of(grid), Block::kThreads, Block::kBytes, 1, true}, come_to(on, call));
   };
   if (call.has_tail()) return with_hopper_kind<true>(call, run);
   with_hopper_kind<false>(call, run);
@@ -41,7 +41,7 @@ void launch_hopper_whole_heads(Launcher& on, const Call<BFloat16>& call, const P
   auto run = [&](auto kind) {
     using Block = hopper::WholeBlock<64, kTeams, decltype(kind)>;
     launch<hopper::whole_heads_kernel<64, kTeams, decltype(kind)>>(
-        on, {dim3_of(grid), Block::kThreads, Block::kBytes, grid.cluster}, call);
+        on, {dim3_of(grid), Block::kThreads, Block::kBytes, grid.cluster, true}, come_to(on, call));
   };
   if (call.has_tail()) return with_hopper_kind<true>(call, run);
   with_hopper_kind<false>(call, run);
@@ -54,7 +54,7 @@ inline bool launch_hopper_spread_heads(Launcher& on, const Call<BFloat16>& call,
   auto run = [&](auto kind) {
     using Block = hopper::WholeBlock<64, kTeams, decltype(kind)>;
     fit = launch_together<hopper::spread_heads_kernel<64, kTeams, decltype(kind)>>(
-        on, {dim3_of(grid), Block::kThreads, Block::kBytes}, call);
+        on, {dim3_of(grid), Block::kThreads, Block::kBytes, 1, true}, come_to(on, call));
   };
   if (call.has_tail()) {
     with_hopper_kind<true>(call, run);

@@ -238,7 +238,7 @@ __global__ void __launch_bounds__(SumBlock<kDim, kTeams, Kind>::kThreads,
   using Memory = SumMemory<kDim>;
   extern __shared__ __align__(kAlign) std::byte panels_of_block[];
   std::byte* memory = panels_of_block;
-  if (call.table) wait_for_previous();  // which may have written it; tensors were there before
+  if (call.table || call.begins) wait_for_previous();  // later on tensors were there before
   const Task task = key_task(call);
   if (task.first == task.end && call.table) return;  // nobody waits for a part that there is not
   const Team<kSumThreads<kDim>> team;
