@@ -89,20 +89,34 @@ TEST(Plans, ScratchIsAsLargeAsWasSaid) {
 }
 
 // One kernel for heads that fill the device, and for those with a tile for each team of a block or
-// of a cluster.
+// of a cluster. In the backward blocks have half as many teams.
 TEST(Plans, WholeHeads) {
   struct Case {
     int64_t heads, tokens;
     bool whole;
     int blocks;
+    Direction direction = Direction::kForward;
   };
-  const Case cases[] = {{1, 8, true, 1},     {2, 256, true, 1},    {2, 257, true, 2},
-                        {2, 1024, true, 4},  {15, 2048, true, 8},  {2, 2049, false, 0},
-                        {64, 3136, true, 2}, {1, 65536, false, 0}, {1536, 256, true, 1},
-                        {128, 784, true, 1}};
+  constexpr Direction kBack = Direction::kBackward;
+  const Case cases[] = {{1, 8, true, 1},
+                        {2, 256, true, 1},
+                        {2, 257, true, 2},
+                        {2, 1024, true, 4},
+                        {15, 2048, true, 8},
+                        {2, 2049, false, 0},
+                        {64, 3136, true, 2},
+                        {1, 65536, false, 0},
+                        {1536, 256, true, 1},
+                        {128, 784, true, 1},
+                        {2, 128, true, 1, kBack},
+                        {2, 129, true, 2, kBack},
+                        {15, 1024, true, 8, kBack},
+                        {2, 1025, false, 0, kBack},
+                        {64, 3136, true, 2, kBack},
+                        {1536, 256, true, 1, kBack}};
   for (const Case& c : cases) {
-    const Plan<BFloat16> plan(some_inputs(c.heads, c.tokens, 64), {}, Direction::kForward,
-                              some_device(), {});
+    const Plan<BFloat16> plan(some_inputs(c.heads, c.tokens, 64), {}, c.direction, some_device(),
+                              {});
     EXPECT_EQ(plan.has_whole_heads, c.whole) << c.heads << " heads of " << c.tokens;
     EXPECT_EQ(c.whole ? plan.query_cluster : 0, c.blocks) << c.heads << " heads of " << c.tokens;
   }
@@ -114,6 +128,7 @@ TEST(Plans, SpreadHeads) {
   struct Case {
     int64_t heads, tokens;
     bool spread;
+    Direction direction = Direction::kForward;
   };
   const Case cases[] = {{2, 2048, false},
                         {2, 2049, true},
@@ -124,11 +139,15 @@ TEST(Plans, SpreadHeads) {
                         {66, 2100, false},
                         {45, 2100, true},
                         {1, 132 * 4 * kMostPartTokens, true},
-                        {1, 132 * 4 * kMostPartTokens + 1, false}};
+                        {1, 132 * 4 * kMostPartTokens + 1, false},
+                        {2, 1024, false, Direction::kBackward},
+                        {2, 1025, true, Direction::kBackward},
+                        {1, 132 * 2 * kMostPartTokens, true, Direction::kBackward},
+                        {1, 132 * 2 * kMostPartTokens + 1, false, Direction::kBackward}};
   for (const Case& c : cases) {
     SCOPED_TRACE(str(c.heads, " heads of ", c.tokens));
-    const Plan<BFloat16> plan(some_inputs(c.heads, c.tokens, 64), {}, Direction::kForward,
-                              some_device(), {});
+    const Plan<BFloat16> plan(some_inputs(c.heads, c.tokens, 64), {}, c.direction, some_device(),
+                              {});
     EXPECT_EQ(plan.has_spread_heads, c.spread);
     if (!plan.has_spread_heads) continue;
     const PassGrid grid = plan.spread_grid();
@@ -136,7 +155,8 @@ TEST(Plans, SpreadHeads) {
     EXPECT_GT(grid.parts, 1);
     EXPECT_LT((grid.parts - 1) * plan.call.k_part_tokens, c.tokens);
     EXPECT_GE(grid.parts * plan.call.k_part_tokens, c.tokens);
-    EXPECT_LE(plan.call.k_part_tokens, kWholeTeams * kMostPartTokens);
+    const int teams = c.direction == Direction::kForward ? kWholeTeams : kWholeTeamsOfGradients;
+    EXPECT_LE(plan.call.k_part_tokens, teams * kMostPartTokens);
   }
 }
 
@@ -161,6 +181,38 @@ TEST(Plans, HeadsAreSpreadWhereBlocksRunTogether) {
   EXPECT_FALSE(plan.has_spread_heads);
   device.runs_together = false;
   EXPECT_FALSE(Plan<BFloat16>(inputs, {}, Direction::kForward, device, {}).has_spread_heads);
+}
+
+// A tensor that is not fit for the one kernel leaves the other passes where they were.
+TEST(Plans, GradientsThatAreNotFitAreFoundByTwoKernels) {
+  const AttentionInputs<BFloat16> inputs = some_inputs(4, 200, 64);
+  Plan<BFloat16> plan(inputs, {}, Direction::kBackward, some_device(), {});
+  ASSERT_TRUE(plan.has_whole_heads);
+  const HeadsView<BFloat16> fit = dense_heads(const_cast<BFloat16*>(inputs.q.data), int64_t{4},
+                                              int64_t{1}, int64_t{200}, int64_t{64});
+  HeadsView<BFloat16> odd = fit;
+  odd.data += 1;
+  plan.set_tensors(HeadsView<const BFloat16>(fit), {fit, fit, odd, {}, {}});
+  EXPECT_FALSE(plan.has_whole_heads);
+  EXPECT_GT(plan.query_cluster, 0);
+  EXPECT_EQ(plan.key_cluster, 0);
+}
+
+// One place for turns serves both passes that are one kernel, and both kernels, should they be two.
+TEST(Plans, TurnsOfWholeGradientsFit) {
+  for (const int64_t heads : {2, 300}) {
+    for (const int64_t width : {20, 50, 60, 140, 200, 300}) {
+      AttentionOptions options;
+      options.q_rope = options.k_rope = Rope::grid(width);
+      const Plan<BFloat16> plan(some_inputs(heads, width * 2, 64), options, Direction::kBackward,
+                                some_device(), {});
+      ASSERT_TRUE(plan.has_whole_heads);
+      const int64_t bytes = width * near_pitch(16) * static_cast<int64_t>(sizeof(Turn));
+      const bool near = bytes <= near_bytes_of_keys(64, heads == 300 ? 1 : 0);
+      EXPECT_EQ(plan.call.k_turning.near, near) << heads << " heads, width " << width;
+      EXPECT_EQ(plan.call.q_turning.near, near) << heads << " heads, width " << width;
+    }
+  }
 }
 
 // The kernel that sums keys of a causal call has room for few turns, whichever way the call goes.
