@@ -82,6 +82,14 @@ TEST_F(GpuCausal, OtherHeadsFeaturesAndRotations) {
   }
 }
 
+// Tables of turns that fill the place that sums of heads of 96 have for them, where not all lanes
+// have features: compute-sanitizer sees who reads beyond.
+TEST_F(GpuCausal, TurnsThatFillTheirPlace) {
+  CausalCase c = CausalCase::of(484, 96, 96);
+  c.set_rope(Rope::grid(22));
+  check(c);
+}
+
 TEST_F(GpuCausal, StatesBeforeAndAfter) {
   for (const int64_t tokens : {1, 64, 150, 300}) {
     CausalCase c = usual_case(tokens);

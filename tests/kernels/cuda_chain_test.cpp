@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "mala/kernels/cuda/attention.h"
 #include "mala/kernels/cuda/causal.h"
@@ -20,6 +19,8 @@ struct Sizes {
   bool causal = false;
 };
 
+enum class How { kOneByOne, kInARow, kInAGraph };
+
 // Of one shape, each with its own memory, which holds NaN at first.
 class Chain {
  public:
@@ -28,12 +29,12 @@ class Chain {
   }
 
   // Attention of attention, its gradients, and attention of those: all results.
-  std::vector<uint16_t> run(bool waits) {
-    waits_ = waits;
-    forward(q_, k_, v_, out_);
-    forward(out_, out_, v_, out_of_out_);
-    backward(out_, out_, v_, out_of_out_);
-    forward(dq_, dk_, dv_, last_);
+  std::vector<uint16_t> run(How how) {
+    if (how == How::kInAGraph) {
+      run_in_a_graph();
+    } else {
+      launch_all(how == How::kOneByOne);
+    }
     MALA_CUDA_CHECK(cudaDeviceSynchronize());
     std::vector<uint16_t> all;
     for (const DeviceBytes* x : {&out_, &out_of_out_, &dq_, &dk_, &dv_, &last_}) {
@@ -46,6 +47,28 @@ class Chain {
 
  private:
   using View = HeadsView<BFloat16>;
+
+  void launch_all(bool waits) {
+    waits_ = waits;
+    forward(q_, k_, v_, out_);
+    forward(out_, out_, v_, out_of_out_);
+    backward(out_, out_, v_, out_of_out_);
+    forward(dq_, dk_, dv_, last_);
+  }
+  void run_in_a_graph() {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t ready = nullptr;
+    MALA_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    MALA_CUDA_CHECK(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeGlobal));
+    launch_all(false);
+    MALA_CUDA_CHECK(cudaStreamEndCapture(stream_, &graph));
+    MALA_CUDA_CHECK(cudaGraphInstantiate(&ready, graph, 0));
+    for (int i = 0; i < 2; ++i) MALA_CUDA_CHECK(cudaGraphLaunch(ready, stream_));
+    MALA_CUDA_CHECK(cudaStreamSynchronize(stream_));
+    MALA_CUDA_CHECK(cudaGraphExecDestroy(ready));
+    MALA_CUDA_CHECK(cudaGraphDestroy(graph));
+    MALA_CUDA_CHECK(cudaStreamDestroy(stream_));
+  }
 
   size_t bytes() const {
     return static_cast<size_t>(shape_.heads * shape_.tokens * shape_.dim) * sizeof(BFloat16);
@@ -96,9 +119,9 @@ class Chain {
                const DeviceBytes& out) const {
     const auto in = inputs(q, k, v);
     if (shape_.causal) {
-      gpu::causal_forward<BFloat16>({in}, options(), view(out), {}, space(), nullptr);
+      gpu::causal_forward<BFloat16>({in}, options(), view(out), {}, space(), stream_);
     } else {
-      gpu::attention_forward<BFloat16>(in, options(), view(out), state(), space(), nullptr);
+      gpu::attention_forward<BFloat16>(in, options(), view(out), state(), space(), stream_);
     }
     wait();
   }
@@ -108,9 +131,9 @@ class Chain {
     const HeadsView<const BFloat16> given = view(gradient);
     const AttentionGradients<BFloat16> to{view(dq_), view(dk_), view(dv_)};
     if (shape_.causal) {
-      gpu::causal_backward<BFloat16>({in}, options(), {given}, {to}, space(), nullptr);
+      gpu::causal_backward<BFloat16>({in}, options(), {given}, {to}, space(), stream_);
     } else {
-      gpu::attention_backward<BFloat16>(in, options(), given, state(), to, space(), nullptr);
+      gpu::attention_backward<BFloat16>(in, options(), given, state(), to, space(), stream_);
     }
     wait();
   }
@@ -118,6 +141,7 @@ class Chain {
   Sizes shape_;
   uint64_t seed_ = 1;
   bool waits_ = false;
+  cudaStream_t stream_ = nullptr;
   DeviceBytes tensors_[3] = {DeviceBytes(bytes()), DeviceBytes(bytes()), DeviceBytes(bytes())};
   DeviceBytes &q_ = tensors_[0], &k_ = tensors_[1], &v_ = tensors_[2];
   DeviceBytes out_{bytes()}, out_of_out_{bytes()}, dq_{bytes()}, dk_{bytes()}, dv_{bytes()},
@@ -131,14 +155,15 @@ constexpr Sizes kShapes[] = {{4, 200, 64},  {2, 2100, 64},      {3, 300, 96},
 
 TEST_F(GpuChains, NobodyWaitsForACall) {
   for (const Sizes& shape : kShapes) {
-    const std::vector<uint16_t> expected = Chain(shape).run(true);
+    SCOPED_TRACE(str(shape.heads, " heads of ", shape.tokens, " tokens and ", shape.dim,
+                     shape.causal ? ", causal" : ""));
+    const std::vector<uint16_t> expected = Chain(shape).run(How::kOneByOne);
     EXPECT_EQ(std::count_if(expected.begin(), expected.end(),
                             [](uint16_t x) { return (x & 0x7F80) == 0x7F80; }),
               0)
-        << "not all numbers";
-    EXPECT_EQ(Chain(shape).run(false), expected)
-        << shape.heads << " heads of " << shape.tokens << " tokens and " << shape.dim
-        << (shape.causal ? ", causal" : "");
+        << "not all are numbers";
+    EXPECT_EQ(Chain(shape).run(How::kInARow), expected);
+    EXPECT_EQ(Chain(shape).run(How::kInAGraph), expected);
   }
 }
 

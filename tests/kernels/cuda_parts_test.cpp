@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "mala/core/error.h"
@@ -181,6 +182,26 @@ TEST(Plans, HeadsAreSpreadWhereBlocksRunTogether) {
   EXPECT_FALSE(plan.has_spread_heads);
   device.runs_together = false;
   EXPECT_FALSE(Plan<BFloat16>(inputs, {}, Direction::kForward, device, {}).has_spread_heads);
+}
+
+// Whichever side is the longer, teams sum no more tokens than tensor cores should: keys in the
+// forward, queries in the backward.
+TEST(Plans, TeamsOfOneKernelDoNotSumTooMuch) {
+  for (const Direction direction : {Direction::kForward, Direction::kBackward}) {
+    const bool forward = direction == Direction::kForward;
+    for (const auto& [heads, summed, other] :
+         {std::tuple{300, 65536, 256}, {1, 4194304, 2100}, {300, 256, 65536}, {1, 2100, 4194304}}) {
+      AttentionInputs<BFloat16> inputs = some_inputs(heads, summed, 64);
+      (forward ? inputs.q : inputs.k).tokens = other;
+      if (!forward) inputs.v.tokens = other;
+      const Plan<BFloat16> plan(inputs, {}, direction, some_device(), {});
+      const int64_t part = forward ? plan.call.k_part_tokens : plan.call.q_part_tokens;
+      const int teams = forward ? kWholeTeams : kWholeTeamsOfGradients;
+      const bool one_kernel = plan.has_whole_heads || plan.has_spread_heads;
+      EXPECT_EQ(one_kernel, summed < other) << heads << " heads, " << summed << " summed";
+      EXPECT_LE(part, teams * kMostPartTokens) << heads << " heads, " << summed << " summed";
+    }
+  }
 }
 
 // A tensor that is not fit for the one kernel leaves the other passes where they were.

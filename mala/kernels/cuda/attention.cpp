@@ -1,5 +1,5 @@
-// Forward: sum keys, add the parts, apply queries, or all of it in one kernel. Backward: queries,
-// add the parts, keys.
+// Forward: sum keys, add the parts, apply queries. Backward: queries, add the parts, keys. Either
+// may be one kernel.
 #include "mala/kernels/cuda/attention.h"
 
 #include "mala/kernels/attention_checks.h"

@@ -85,7 +85,9 @@ cudaError_t begin(Launcher& on, const LaunchSize& size, const Args&... args) {
     cluster.id = cudaLaunchAttributeClusterDimension;
     cluster.val.clusterDim = {1, static_cast<unsigned>(size.cluster), 1};
   }
-  return cudaLaunchKernelEx(&config, kKernel, args...);
+  const cudaError_t launched = cudaLaunchKernelEx(&config, kKernel, args...);
+  if (launched == cudaSuccess) on.note_begun();
+  return launched;
 }
 
 template <auto kKernel, class... Args>
@@ -141,10 +143,18 @@ constexpr bool kWithWgmma = false;
 template <typename T, int kDim>
 constexpr bool kOnHopper = kWithWgmma&& kSpecial<T, kDim>;
 
-// The call as a kernel that comes next is told of it.
-inline Call<BFloat16> come_to(const Launcher& on, Call<BFloat16> call) {
+// Kernels by warpgroups, of which the first of a call waits before it touches tensors.
+template <auto kKernel>
+void launch_hopper(Launcher& on, LaunchSize size, Call<BFloat16> call) {
   call.begins = !on.has_begun();
-  return call;
+  size.waits = true;
+  launch<kKernel>(on, size, call);
+}
+template <auto kKernel>
+bool launch_hopper_together(Launcher& on, LaunchSize size, Call<BFloat16> call) {
+  call.begins = !on.has_begun();
+  size.waits = true;
+  return launch_together<kKernel>(on, size, call);
 }
 
 template <bool kTail, class Run>

@@ -38,11 +38,10 @@ class Launcher {
 
   // Whether a kernel of the call has been launched.
   bool has_begun() const { return has_begun_; }
+  void note_begun() { has_begun_ = true; }
   // Whether the next kernel may begin before the one ahead of it has ended, where the device can:
   // the first of a call only if it waits before it does anything else.
-  bool overlaps(bool waits) {
-    return (std::exchange(has_begun_, true) || waits) && device_.can_overlap;
-  }
+  bool overlaps(bool waits) const { return (has_begun_ || waits) && device_.can_overlap; }
 
  private:
   void* stream_;

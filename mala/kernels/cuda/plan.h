@@ -103,8 +103,9 @@ struct Plan {
   void choose_part_tokens(Direction direction, const DeviceFacts& device);
   void choose_hopper_parts(Direction direction, const DeviceFacts& device);
   bool can_be_whole() const;
-  bool choose_whole_heads(int wide, const DeviceFacts& device);
-  bool choose_spread_heads(int teams, const DeviceFacts& device);
+  // Of `summed` tokens are summed; those of the other side are taken through the sums.
+  bool choose_whole_heads(int wide, const Side& summed, const DeviceFacts& device);
+  bool choose_spread_heads(int teams, const Side& summed, const DeviceFacts& device);
   void choose_near_turns(Direction direction);
   bool is_usual() const;
   void choose_sweep_tokens(const DeviceFacts& device);

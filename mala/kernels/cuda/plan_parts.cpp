@@ -11,7 +11,8 @@ void Plan<T>::choose_hopper_parts(Direction direction, const DeviceFacts& device
   const Teams teams = teams_on_hopper(padded);
   const bool forward = direction == Direction::kForward;
   const int wide = forward ? kWholeTeams : kWholeTeamsOfGradients;
-  if (choose_whole_heads(wide, device) || choose_spread_heads(wide, device)) return;
+  const Side& summed = forward ? keys_ : queries_;
+  if (choose_whole_heads(wide, summed, device) || choose_spread_heads(wide, summed, device)) return;
   auto side_of = [&](const Side& side, int64_t heads, int64_t of_block, bool adds) -> HopperSide {
     const int64_t longest = std::max<int64_t>(1, side.longest);
     return {std::max<int64_t>(1, side.total * heads / longest), divide_up(longest, kHopperTile),
@@ -50,7 +51,7 @@ bool Plan<T>::can_be_whole() const {
 // where they have a tile for each team at most: one kernel is launched sooner than three. Blocks
 // have so many teams, or, where there are many heads, one.
 template <typename T>
-bool Plan<T>::choose_whole_heads(int wide, const DeviceFacts& device) {
+bool Plan<T>::choose_whole_heads(int wide, const Side& summed, const DeviceFacts& device) {
   if (!can_be_whole()) return false;
   const int64_t heads = units();
   const int64_t tiles = divide_up(std::max(keys_.longest, queries_.longest), kHopperTile);
@@ -66,11 +67,10 @@ bool Plan<T>::choose_whole_heads(int wide, const DeviceFacts& device) {
   const bool fills = 10 * heads * blocks >= 7 * waves * device.multiprocessors;
   if (!narrow && !is_short && !fills) return false;
   const int teams = narrow ? 1 : wide;
-  const HopperSide keys{heads, divide_up(keys_.longest, kHopperTile), teams, true};
-  const HopperSide queries{heads, divide_up(queries_.longest, kHopperTile), teams, false};
-  if (divide_up(keys.tiles, blocks * teams) * kHopperTile > kMostPartTokens) return false;
-  call.k_part_tokens = hopper_part_tokens(keys, blocks);
-  call.q_part_tokens = hopper_part_tokens(queries, blocks);
+  auto tiles_of = [](const Side& side) { return divide_up(side.longest, kHopperTile); };
+  if (divide_up(tiles_of(summed), blocks * teams) * kHopperTile > kMostPartTokens) return false;
+  call.k_part_tokens = divide_up(tiles_of(keys_), blocks) * kHopperTile;
+  call.q_part_tokens = divide_up(tiles_of(queries_), blocks) * kHopperTile;
   key_cluster = query_cluster = static_cast<int>(blocks);
   query_teams = teams;
   key_teams = narrow ? 1 : 0;
@@ -81,7 +81,7 @@ bool Plan<T>::choose_whole_heads(int wide, const DeviceFacts& device) {
 // Where heads are few, and blocks for all of them at once more than one each: no more of these than
 // take as long as all would.
 template <typename T>
-bool Plan<T>::choose_spread_heads(int teams, const DeviceFacts& device) {
+bool Plan<T>::choose_spread_heads(int teams, const Side& summed, const DeviceFacts& device) {
   if (!can_be_whole() || !device.runs_together) return false;
   const int64_t most = device.multiprocessors / units();
   if (most < 2) return false;
@@ -89,7 +89,7 @@ bool Plan<T>::choose_spread_heads(int teams, const DeviceFacts& device) {
     const int64_t tiles = divide_up(side.longest, kHopperTile);
     return divide_up(tiles, most * teams) * teams * kHopperTile;
   };
-  if (part_tokens(keys_) > teams * kMostPartTokens) return false;
+  if (part_tokens(summed) > teams * kMostPartTokens) return false;
   call.k_part_tokens = part_tokens(keys_);
   call.q_part_tokens = part_tokens(queries_);
   key_cluster = query_cluster = 1;
@@ -97,11 +97,11 @@ bool Plan<T>::choose_spread_heads(int teams, const DeviceFacts& device) {
   return true;
 }
 
-#define MALA_INSTANTIATE(T)                                                  \
-  template void Plan<T>::choose_hopper_parts(Direction, const DeviceFacts&); \
-  template bool Plan<T>::can_be_whole() const;                               \
-  template bool Plan<T>::choose_whole_heads(int, const DeviceFacts&);        \
-  template bool Plan<T>::choose_spread_heads(int, const DeviceFacts&)
+#define MALA_INSTANTIATE(T)                                                        \
+  template void Plan<T>::choose_hopper_parts(Direction, const DeviceFacts&);       \
+  template bool Plan<T>::can_be_whole() const;                                     \
+  template bool Plan<T>::choose_whole_heads(int, const Side&, const DeviceFacts&); \
+  template bool Plan<T>::choose_spread_heads(int, const Side&, const DeviceFacts&)
 MALA_INSTANTIATE(float);
 MALA_INSTANTIATE(BFloat16);
 MALA_INSTANTIATE(Float16);

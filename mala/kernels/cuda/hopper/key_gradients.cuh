@@ -47,12 +47,10 @@ __device__ __forceinline__ void fill_state_gradient(const float* sums, Place pla
     return load_four(sums + place(feature * kDim + column));
   });
   const Matrix<kDim> transposed{at};
-  const auto pairs = transposed.template gather<Block::kThreads>(
-      [&](unsigned k, unsigned unit, int pair) -> float2 {
-        const unsigned from = (first_column(unit) + 8 * pair) * kDim + k;
-        return {sums[place(from)], sums[place(from + kDim)]};
-      });
-  transposed.fill(pairs, [](float2 two, unsigned, unsigned, int) { return two; });
+  transposed.template fill<Block::kThreads>([&](unsigned k, unsigned unit, int pair) -> float2 {
+    const unsigned from = (first_column(unit) + 8 * pair) * kDim + k;
+    return {sums[place(from)], sums[place(from + kDim)]};
+  });
   __syncthreads();
   right.fill_vector(head.value_base);
   for (int i = threadIdx.x; i < 4 * kDim; i += blockDim.x) {

@@ -26,8 +26,7 @@ struct SumMemory {
   using S = TileShare<kDim, kSumThreads<kDim>>;
   static constexpr int kStages = kDim == 128 ? 2 : 3, kKeys = S::kTileBytes,
                        kStageBytes = 2 * S::kTileBytes;
-  static constexpr int kSumBytes = (4 * kStateSize<kDim> + kAlign - 1) / kAlign * kAlign;
-  static constexpr int kTileBytes = std::max(kStages * kStageBytes, kSumBytes);
+  static constexpr int kTileBytes = std::max(kStages * kStageBytes, kStateBytes<kDim>);
 
   uint32_t tiles;
   int* spots;

@@ -11,8 +11,8 @@ template <int kDim, int kTeams>
 void launch_hopper_query_gradients(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
   using Block = hopper::QueryGradientBlock<kDim, kTeams>;
   with_hopper_kind<false>(call, [&](auto kind) {
-    launch<hopper::query_gradients_kernel<kDim, kTeams, decltype(kind)>>(
-        on, {dim3_of(grid), Block::kThreads, Block::kBytes, grid.cluster, true}, come_to(on, call));
+    launch_hopper<hopper::query_gradients_kernel<kDim, kTeams, decltype(kind)>>(
+        on, {dim3_of(grid), Block::kThreads, Block::kBytes, grid.cluster}, call);
   });
 }
 template <int kDim>
@@ -26,8 +26,8 @@ template <int kDim, int kTeams>
 void launch_hopper_key_gradients(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
   using Block = hopper::KeyGradientBlock<kDim, kTeams>;
   with_hopper_kind<false>(call, [&](auto kind) {
-    launch<hopper::key_gradients_kernel<kDim, kTeams, decltype(kind)>>(
-        on, {dim3_of(grid), Block::kThreads, Block::kBytes, 1, true}, come_to(on, call));
+    launch_hopper<hopper::key_gradients_kernel<kDim, kTeams, decltype(kind)>>(
+        on, {dim3_of(grid), Block::kThreads, Block::kBytes}, call);
   });
 }
 template <int kDim>
@@ -42,8 +42,8 @@ template <int kTeams>
 void launch_hopper_whole_gradients(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
   using Block = hopper::WholeGradientBlock<64, kTeams>;
   with_hopper_kind<false>(call, [&](auto kind) {
-    launch<hopper::whole_gradients_kernel<64, kTeams, decltype(kind)>>(
-        on, {dim3_of(grid), Block::kThreads, Block::kBytes, grid.cluster, true}, come_to(on, call));
+    launch_hopper<hopper::whole_gradients_kernel<64, kTeams, decltype(kind)>>(
+        on, {dim3_of(grid), Block::kThreads, Block::kBytes, grid.cluster}, call);
   });
 }
 
@@ -53,8 +53,8 @@ inline bool launch_hopper_spread_gradients(Launcher& on, const Call<BFloat16>& c
   using Block = hopper::WholeGradientBlock<64, kTeams>;
   bool fit = false;
   with_hopper_kind<false>(call, [&](auto kind) {
-    fit = launch_together<hopper::spread_gradients_kernel<64, kTeams, decltype(kind)>>(
-        on, {dim3_of(grid), Block::kThreads, Block::kBytes, 1, true}, come_to(on, call));
+    fit = launch_hopper_together<hopper::spread_gradients_kernel<64, kTeams, decltype(kind)>>(
+        on, {dim3_of(grid), Block::kThreads, Block::kBytes}, call);
   });
   return fit;
 }

@@ -13,8 +13,8 @@ template <int kDim, int kTeams>
 void launch_hopper_sum_keys(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
   with_hopper_kind<false>(call, [&](auto kind) {
     using Block = hopper::SumBlock<kDim, kTeams, decltype(kind)>;
-    launch<hopper::sum_keys_kernel<kDim, kTeams, decltype(kind)>>(
-        on, {dim3_of(grid), Block::kThreads, Block::kBytes, grid.cluster, true}, come_to(on, call));
+    launch_hopper<hopper::sum_keys_kernel<kDim, kTeams, decltype(kind)>>(
+        on, {dim3_of(grid), Block::kThreads, Block::kBytes, grid.cluster}, call);
   });
 }
 
@@ -29,8 +29,8 @@ void launch_hopper_apply_queries(Launcher& on, const Call<BFloat16>& call, const
   constexpr int kTeams = hopper::kApplyTeams<kDim>;
   auto run = [&](auto kind) {
     using Block = hopper::ApplyBlock<kDim, kTeams, decltype(kind)>;
-    launch<hopper::apply_queries_kernel<kDim, kTeams, decltype(kind)>>(
-        on, {dim3_of(grid), Block::kThreads, Block::kBytes, 1, true}, come_to(on, call));
+    launch_hopper<hopper::apply_queries_kernel<kDim, kTeams, decltype(kind)>>(
+        on, {dim3_of(grid), Block::kThreads, Block::kBytes}, call);
   };
   if (call.has_tail()) return with_hopper_kind<true>(call, run);
   with_hopper_kind<false>(call, run);
@@ -40,8 +40,8 @@ template <int kTeams>
 void launch_hopper_whole_heads(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
   auto run = [&](auto kind) {
     using Block = hopper::WholeBlock<64, kTeams, decltype(kind)>;
-    launch<hopper::whole_heads_kernel<64, kTeams, decltype(kind)>>(
-        on, {dim3_of(grid), Block::kThreads, Block::kBytes, grid.cluster, true}, come_to(on, call));
+    launch_hopper<hopper::whole_heads_kernel<64, kTeams, decltype(kind)>>(
+        on, {dim3_of(grid), Block::kThreads, Block::kBytes, grid.cluster}, call);
   };
   if (call.has_tail()) return with_hopper_kind<true>(call, run);
   with_hopper_kind<false>(call, run);
@@ -53,8 +53,8 @@ inline bool launch_hopper_spread_heads(Launcher& on, const Call<BFloat16>& call,
   bool fit = false;
   auto run = [&](auto kind) {
     using Block = hopper::WholeBlock<64, kTeams, decltype(kind)>;
-    fit = launch_together<hopper::spread_heads_kernel<64, kTeams, decltype(kind)>>(
-        on, {dim3_of(grid), Block::kThreads, Block::kBytes, 1, true}, come_to(on, call));
+    fit = launch_hopper_together<hopper::spread_heads_kernel<64, kTeams, decltype(kind)>>(
+        on, {dim3_of(grid), Block::kThreads, Block::kBytes}, call);
   };
   if (call.has_tail()) {
     with_hopper_kind<true>(call, run);

@@ -24,51 +24,68 @@ struct Matrix {
   static constexpr int kPanels = HeadAccumulator<kDim>::kPanels;
   static constexpr int kPanelBytes = kDim * kPanelRowBytes, kPartBytes = kPanels * kPanelBytes;
   static constexpr int kBytes = 2 * kPartBytes, kSteps = kDim / kStepRows;
+  static constexpr unsigned kAll = kDim * kDim / 8;  // fours of pairs
 
   uint32_t address;
 
-  // The pairs of numbers that each thread of the block writes. Threads that follow each other have
-  // rows that do.
+  // By all threads of the block: two_at(k, unit, pair) are the numbers of a pair. Threads that
+  // follow each other have rows that do.
+  template <unsigned kThreads, class Two>
+  __device__ __forceinline__ void fill(Two two_at) const {
+    share_all<kAll, kThreads>([&](unsigned i) {
+      float2 two[4];
+      find(two, i, two_at);
+      store(i, two);
+    });
+  }
+
+  // The same in two steps: what each thread asks for, and what change(two, k, unit, pair) makes of
+  // it later.
   template <unsigned kThreads>
-  struct Pairs {
-    static constexpr unsigned kAll = kDim * kDim / 8;
+  struct Gathered {
     float2 at[(kAll + kThreads - 1) / kThreads][4];
   };
-
-  // By all threads: two_at(k, unit, pair) are the numbers of a pair.
   template <unsigned kThreads, class Two>
-  static __device__ __forceinline__ Pairs<kThreads> gather(Two two_at) {
-    Pairs<kThreads> pairs;
-    share_all<Pairs<kThreads>::kAll, kThreads>([&](unsigned i) {
-#pragma unroll
-      for (int pair = 0; pair < 4; ++pair) {
-        pairs.at[i / kThreads][pair] = two_at(i % kDim, i / kDim, pair);
-      }
-    });
-    return pairs;
+  static __device__ __forceinline__ Gathered<kThreads> gather(Two two_at) {
+    Gathered<kThreads> all;
+    share_numbered<kAll, kThreads>(
+        [&](unsigned number, unsigned i) { find(all.at[number], i, two_at); });
+    return all;
   }
-  // change(two, k, unit, pair) makes of gathered numbers what is written.
   template <unsigned kThreads, class Change>
-  __device__ __forceinline__ void fill(const Pairs<kThreads>& pairs, Change change) const {
-    share_all<Pairs<kThreads>::kAll, kThreads>([&](unsigned i) {
-      const unsigned k = i % kDim, unit = i / kDim;
-      uint32_t first[4], rest[4];
-#pragma unroll
-      for (int pair = 0; pair < 4; ++pair) {
-        const float2 numbers = change(pairs.at[i / kThreads][pair], k, unit, pair);
-        const TwoParts two(numbers.x, numbers.y);
-        first[pair] = two.first;
-        rest[pair] = two.rest;
-      }
-      const uint32_t at = address + unit / 8 * kPanelBytes + in_panel(k, unit % 8);
-      store_shared(at, {first[0], first[1], first[2], first[3]});
-      store_shared(at + kPartBytes, {rest[0], rest[1], rest[2], rest[3]});
+  __device__ __forceinline__ void fill(const Gathered<kThreads>& all, Change change) const {
+    share_numbered<kAll, kThreads>([&](unsigned number, unsigned i) {
+      float2 two[4];
+      find(two, i, [&](unsigned k, unsigned unit, int pair) {
+        return change(all.at[number][pair], k, unit, pair);
+      });
+      store(i, two);
     });
   }
   __device__ __forceinline__ uint64_t panels() const { return panel(address, kPanelBytes); }
   // Of what panels() gave: rows 16 * step and on.
   static __device__ __forceinline__ uint64_t at(uint64_t panels, int step, int part) {
     return moved(panels, step * kStepRows * kPanelRowBytes + part * kPartBytes);
+  }
+
+ private:
+  template <class Two>
+  static __device__ __forceinline__ void find(float2 (&two)[4], unsigned i, Two two_at) {
+#pragma unroll
+    for (int pair = 0; pair < 4; ++pair) two[pair] = two_at(i % kDim, i / kDim, pair);
+  }
+  __device__ __forceinline__ void store(unsigned i, const float2 (&two)[4]) const {
+    const unsigned k = i % kDim, unit = i / kDim;
+    uint32_t first[4], rest[4];
+#pragma unroll
+    for (int pair = 0; pair < 4; ++pair) {
+      const TwoParts parts(two[pair].x, two[pair].y);
+      first[pair] = parts.first;
+      rest[pair] = parts.rest;
+    }
+    const uint32_t to = address + unit / 8 * kPanelBytes + in_panel(k, unit % 8);
+    store_shared(to, {first[0], first[1], first[2], first[3]});
+    store_shared(to + kPartBytes, {rest[0], rest[1], rest[2], rest[3]});
   }
 };
 

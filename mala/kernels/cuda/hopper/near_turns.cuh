@@ -70,4 +70,14 @@ __device__ __forceinline__ void wait_for_turns(Turning& turning) {
   asm volatile("" : "+l"(turning.rests)::"memory");
 }
 
+// How the other side of a call turns, where that is not as the first.
+template <int kDim, class Kind>
+__device__ __forceinline__ void turn_as(const Call<BFloat16>& call, const Turning& other,
+                                        const Frequency* frequencies, const NearTokens& tokens,
+                                        void* memory, Turning& turning) {
+  if (call.turn_alike) return;
+  turning = near_turning<kDim, Kind>(other, frequencies, tokens, memory);
+  wait_for_turns(turning);
+}
+
 }  // namespace mala::gpu::hopper

@@ -52,13 +52,13 @@ __device__ __forceinline__ void fill_vectors_and_transposed(const Call<BFloat16>
                                                             const HeadScales& scales,
                                                             const QueryVectors<kDim>& head,
                                                             const Matrix<kDim>& transposed) {
-  const auto pairs =
+  const auto gathered =
       transposed.template gather<kThreads>([&](unsigned k, unsigned unit, int pair) -> float2 {
         const float* from = state + (first_column(unit) + 8 * pair) * kDim + k;
         return {from[0], from[kDim]};
       });
   fill_vectors(call, state, scales, head);
-  transposed.fill(pairs, [&](float2 two, unsigned k, unsigned unit, int pair) -> float2 {
+  transposed.fill(gathered, [&](float2 two, unsigned k, unsigned unit, int pair) -> float2 {
     const unsigned feature = first_column(unit) + 8 * pair;
     const float mean = head.value_mean[k];
     return {fmaf(-head.rotated_sum[feature], mean, two.x),

@@ -2,8 +2,7 @@
 // head run at once and wait for each other twice, between its queries and its keys.
 #pragma once
 
-#include <cooperative_groups.h>
-
+#include "mala/kernels/cuda/hopper/grid_sums.cuh"
 #include "mala/kernels/cuda/hopper/whole_gradients.cuh"
 
 namespace mala::gpu::hopper {
@@ -23,19 +22,12 @@ __global__ void __launch_bounds__(WholeGradientBlock<kDim, kTeams>::kThreads, 1)
   auto* sums = reinterpret_cast<float*>(memory);
   add_teams<kDim, Block::kThreads>(sums, kTeams, Block::Queries::Memory::kBytes / 4);
 
-  const auto all = cooperative_groups::this_grid();
-  const int64_t size = kStateSize<kDim>, part = blockIdx.y;
-  if (queries.first < queries.end) {  // else the head has no such part
-    write_part<kDim, Block::kThreads>(sums, call.parts + queries.slot * size);
-  }
-  all.sync();
-  float* gradient = call.gradient + keys.unit * size;
-  add_share<kDim, Block::kThreads>(call.parts + (queries.slot - part) * size,
-                                   static_cast<unsigned>(queries.sequence.q_parts), blockIdx.y,
-                                   gridDim.y, gradient);
-  all.sync();
-
-  turn_as_keys<Block, kDim, Kind>(call, keys, memory, turning);
+  float* gradient = call.gradient + keys.unit * kStateSize<kDim>;
+  add_over_grid<kDim, Block::kThreads>(sums,
+                                       call.parts + (queries.slot - blockIdx.y) * kStateSize<kDim>,
+                                       static_cast<unsigned>(queries.sequence.q_parts), gradient);
+  turn_as<kDim, Kind>(call, call.k_turning, call.k_frequencies,
+                      near_tokens(keys, keys.sequence.k_width), memory + Block::kTurns, turning);
   show_state_gradient<kDim, Block>(
       call, keys, gradient, [](unsigned i) { return i; }, memory);
   const KeyVectors<kDim> head(memory + Block::kVectors);

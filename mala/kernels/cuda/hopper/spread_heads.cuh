@@ -2,8 +2,7 @@
 // has, which all run at once and wait for each other twice: for the sums of all, and for the state.
 #pragma once
 
-#include <cooperative_groups.h>
-
+#include "mala/kernels/cuda/hopper/grid_sums.cuh"
 #include "mala/kernels/cuda/hopper/whole_heads.cuh"
 
 namespace mala::gpu::hopper {
@@ -27,19 +26,12 @@ __global__ void __launch_bounds__(WholeBlock<kDim, kTeams, Kind>::kThreads, 1)
   typename Block::Apply pass(call, task, kTeams, at + team.index * Sum::kTileBytes + Block::kSlots);
   add_teams<kDim, Block::kThreads>(sums, kTeams, Sum::kTileBytes / 4);
 
-  const auto all = cooperative_groups::this_grid();
-  const int64_t size = kStateSize<kDim>, part = blockIdx.y;
-  if (keys.first < keys.end) {  // else the head has no such part
-    write_part<kDim, Block::kThreads>(sums, call.parts + keys.slot * size);
-  }
-  all.sync();
-  float* state = call.state + task.unit * size;
-  add_share<kDim, Block::kThreads>(call.parts + (keys.slot - part) * size,
-                                   static_cast<unsigned>(keys.sequence.k_parts), blockIdx.y,
-                                   gridDim.y, state);
-  all.sync();
-
-  turn_as_queries<Block, kDim, Kind>(call, task, memory, turning);
+  float* state = call.state + task.unit * kStateSize<kDim>;
+  add_over_grid<kDim, Block::kThreads>(sums,
+                                       call.parts + (keys.slot - blockIdx.y) * kStateSize<kDim>,
+                                       static_cast<unsigned>(keys.sequence.k_parts), state);
+  turn_as<kDim, Kind>(call, call.q_turning, call.q_frequencies,
+                      near_tokens(task, task.sequence.q_width), memory + Block::kTurns, turning);
   const HeadScales scales = head_scales(call, task.sequence.k_count);
   const QueryVectors<kDim> head(memory + Block::kVectors);
   const FineMatrix<kDim> matrix{at + Block::kMatrix};

@@ -64,7 +64,7 @@ __device__ __forceinline__ float2 turn_at(const Turn* table, int at) {
 template <int kDim, class Kind>
 struct KeyFeatures {
   using S = TileShare<kDim, kSumThreads<kDim>>;
-  int pair;
+  int pair, turn;  // and the place of its turns in a table, which has none for idle lanes
   bool works;
   const Turn *rests, *blocks;
   int spots;              // where among those of a tile the lane's first are
@@ -77,7 +77,8 @@ struct KeyFeatures {
     const int t = lane % 4, of_panel = 8 * warp + lane / 4;
     pair = group * kPanelCols / 2 + of_panel;
     works = kDim % kPanelCols == 0 || pair < kDim / 2;
-    const bool by_column = Kind::kHow != Turned::kLine && pair >= by.axis_pairs;
+    turn = works ? pair : 0;
+    const bool by_column = Kind::kHow != Turned::kLine && turn >= by.axis_pairs;
     spots = (by_column ? kRowTokens : 0) + 2 * t;
     const uint32_t panel = group * S::kPanelBytes + of_panel % 4 * 4;
     even = panel + in_panel(2 * t, of_panel / 4);
@@ -122,9 +123,9 @@ struct KeyFeatures {
 
  private:
   __device__ __forceinline__ float2 turn_of(const int* spot) const {
-    const float2 a = turn_at(rests, spot[spots] + pair);
+    const float2 a = turn_at(rests, spot[spots] + turn);
     if (Kind::kHow != Turned::kLine) return a;
-    const float2 b = turn_at(blocks, spot[spots + kRowTokens] + pair);
+    const float2 b = turn_at(blocks, spot[spots + kRowTokens] + turn);
     return {a.x * b.x - a.y * b.y, a.y * b.x + a.x * b.y};
   }
 };
@@ -238,7 +239,7 @@ __global__ void __launch_bounds__(SumBlock<kDim, kTeams, Kind>::kThreads,
   using Memory = SumMemory<kDim>;
   extern __shared__ __align__(kAlign) std::byte panels_of_block[];
   std::byte* memory = panels_of_block;
-  if (call.table || call.begins) wait_for_previous();  // later on tensors were there before
+  if (call.table || call.begins) wait_for_previous();  // later ones find tensors complete
   const Task task = key_task(call);
   if (task.first == task.end && call.table) return;  // nobody waits for a part that there is not
   const Team<kSumThreads<kDim>> team;

@@ -10,8 +10,8 @@ namespace mala::gpu::hopper {
 constexpr int kGroupThreads = 128, kRowTokens = 64;  // of a warpgroup, and of a tile
 constexpr int kAlign = 1024;                         // of panels, and of a block's memory
 
-// One to four warpgroups. Team i of a block has tiles i, i + kTeams, ... Threads are counted
-// without a sign, so that dividing by a power of two is one instruction.
+// One to three warpgroups. Mostly team i of a block has tiles i, i + kTeams, ... Threads are
+// counted without a sign, so that dividing by a power of two is one instruction.
 template <int kThreads>
 struct Team {
   int index;

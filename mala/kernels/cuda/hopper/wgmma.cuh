@@ -131,27 +131,16 @@ enum class RightRows { kSummed, kKept };
 template <int kCols, LeftRows kLeft = LeftRows::kSummed>
 __device__ __forceinline__ void multiply(float* c, uint64_t left, uint64_t right, bool adds) {
   constexpr int left_rows_are_summed = kLeft == LeftRows::kSummed;
-  static_assert(kCols == 128 || kCols == 104 || kCols == 96 || kCols == 72 || kCols == 64 ||
-                kCols == 32 || kCols == 8);
+  static_assert(kCols == 128 || kCols == 96 || kCols == 64 || kCols == 32 || kCols == 8);
   if constexpr (kCols == 128) {
     MALA_WGMMA(MALA_IF("66") "128" MALA_BF16 "{" MALA_R16_0 "," MALA_R16_1 "," MALA_R16_2
                              "," MALA_R16_3 "}, %64, %65, p, 1, 1, %67, 1;}"
                : MALA_C16(0), MALA_C16(16), MALA_C16(32), MALA_C16(48)
                : MALA_SIDES);
-  } else if constexpr (kCols == 104) {
-    MALA_WGMMA(MALA_IF("54") "104" MALA_BF16 "{" MALA_R16_0 "," MALA_R16_1 "," MALA_R16_2
-                             ",%48,%49,%50,%51}, %52, %53, p, 1, 1, %55, 1;}"
-               : MALA_C16(0), MALA_C16(16), MALA_C16(32), MALA_C4(48)
-               : MALA_SIDES);
   } else if constexpr (kCols == 96) {
     MALA_WGMMA(MALA_IF("50") "96" MALA_BF16 "{" MALA_R16_0 "," MALA_R16_1 "," MALA_R16_2
                              "}, %48, %49, p, 1, 1, %51, 1;}"
                : MALA_C16(0), MALA_C16(16), MALA_C16(32)
-               : MALA_SIDES);
-  } else if constexpr (kCols == 72) {
-    MALA_WGMMA(MALA_IF("38") "72" MALA_BF16 "{" MALA_R16_0 "," MALA_R16_1
-                             ",%32,%33,%34,%35}, %36, %37, p, 1, 1, %39, 1;}"
-               : MALA_C16(0), MALA_C16(16), MALA_C4(32)
                : MALA_SIDES);
   } else if constexpr (kCols == 64) {
     MALA_WGMMA(MALA_IF("34") "64" MALA_BF16 "{" MALA_R16_0 "," MALA_R16_1

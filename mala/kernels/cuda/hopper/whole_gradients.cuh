@@ -16,8 +16,8 @@ struct WholeGradientBlock {
   using Queries = QueryGradientBlock<kDim, kTeamsOfBlock>;
   static constexpr int kTeams = kTeamsOfBlock, kThreads = kTeams * kGroupThreads, kStages = 2;
   static constexpr int kAtOnce = Queries::kAtOnce;  // on a multiprocessor
-  static constexpr int kSumBytes = (4 * kStateSize<kDim> + kAlign - 1) / kAlign * kAlign;
-  static constexpr int kMatrices = kSumBytes, kTotal = kMatrices + StateGradient<kDim>::kBytes;
+  static constexpr int kMatrices = kStateBytes<kDim>;
+  static constexpr int kTotal = kMatrices + StateGradient<kDim>::kBytes;
   static constexpr int kTurns = Queries::kTurns;
   static constexpr int kValues =
       (kTurns + near_bytes_of_keys(kDim, kTeams) + kAlign - 1) / kAlign * kAlign;
@@ -25,20 +25,9 @@ struct WholeGradientBlock {
   static constexpr int kVectors = kSlots + kTeams * LaneRows<kDim>::kSlotBytes;
   static constexpr int kOnes = kVectors + KeyVectors<kDim>::kBytes;
   static constexpr int kBytes = kOnes + kNarrowGroupBytes;
-  static_assert(kTotal + (kTeams > 1 ? kSumBytes : 0) <= Queries::kMeans);
+  static_assert(kTotal + (kTeams > 1 ? kStateBytes<kDim> : 0) <= Queries::kMeans);
   static_assert(Queries::kThreads == kThreads && fit_at_once(kAtOnce, kBytes));
 };
-
-// How keys turn, where that is not as queries do.
-template <class Block, int kDim, class Kind>
-__device__ __forceinline__ void turn_as_keys(const Call<BFloat16>& call, const Task& task,
-                                             std::byte* memory, Turning& turning) {
-  if (call.turn_alike) return;
-  turning =
-      near_turning<kDim, Kind>(call.k_turning, call.k_frequencies,
-                               near_tokens(task, task.sequence.k_width), memory + Block::kTurns);
-  wait_for_turns(turning);
-}
 
 // Grid (heads, blocks of a head), which are a cluster.
 template <int kDim, int kTeams, class Kind>
@@ -56,7 +45,8 @@ __global__ void __launch_bounds__(WholeGradientBlock<kDim, kTeams>::kThreads,
   auto* sums = reinterpret_cast<float*>(memory);
   add_teams<kDim, Block::kThreads>(sums, kTeams, Block::Queries::Memory::kBytes / 4);
   const float* total = add_cluster<kDim, Block::kThreads>(Cluster(), sums, Block::kTotal / 4);
-  turn_as_keys<Block, kDim, Kind>(call, keys, memory, turning);
+  turn_as<kDim, Kind>(call, call.k_turning, call.k_frequencies,
+                      near_tokens(keys, keys.sequence.k_width), memory + Block::kTurns, turning);
   show_state_gradient<kDim, Block>(
       call, keys, total, [](unsigned i) { return swapped<kDim>(i); }, memory);
   const KeyVectors<kDim> head(memory + Block::kVectors);

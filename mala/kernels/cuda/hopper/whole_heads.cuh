@@ -17,14 +17,14 @@ struct WholeBlock {
   using Apply = ApplyPass<kDim, Kind>;
   static constexpr int kThreads = kTeams * kGroupThreads;
   static constexpr int kTotal = kTeams > 2 ? 2 * Sum::kTileBytes : 0;
-  static constexpr int kMatrix = (4 * kStateSize<kDim> + kAlign - 1) / kAlign * kAlign;
+  static constexpr int kMatrix = kStateBytes<kDim>;
   static constexpr int kSlots = Sum::kTileBytes - Apply::kSlotBytes;
   static constexpr int kOnes = kTeams * Sum::kTileBytes, kVectors = kOnes;
   static constexpr int kSpots =
       kOnes + std::max(SumShare<kDim>::kOnesBytes, QueryVectors<kDim>::kBytes);
   static constexpr int kTurns = kSpots + kTeams * kSpotBytes;
   static constexpr int kBytes = kTurns + near_bytes<Kind>(near_bytes_forward(kDim, kTeams));
-  static constexpr int kAtOnce = 4 / kTeams;  // on a multiprocessor
+  static constexpr int kAtOnce = kWholeTeams / kTeams;  // on a multiprocessor
   static_assert(fit_at_once(kAtOnce, kBytes) && kOnes % kPanelRowBytes == 0);
   static_assert(kMatrix + FineMatrix<kDim>::kBytes <= kSlots);
 };
@@ -53,17 +53,6 @@ __device__ __forceinline__ Turning sum_keys_of(const Call<BFloat16>& call, const
   return turning;
 }
 
-// How queries turn, where that is not as keys do.
-template <class Block, int kDim, class Kind>
-__device__ __forceinline__ void turn_as_queries(const Call<BFloat16>& call, const Task& task,
-                                                std::byte* memory, Turning& turning) {
-  if (call.turn_alike) return;
-  turning =
-      near_turning<kDim, Kind>(call.q_turning, call.q_frequencies,
-                               near_tokens(task, task.sequence.q_width), memory + Block::kTurns);
-  wait_for_turns(turning);
-}
-
 // Grid (heads, blocks of a head), which are a cluster.
 template <int kDim, int kTeams, class Kind>
 __global__ void __launch_bounds__(WholeBlock<kDim, kTeams, Kind>::kThreads,
@@ -89,7 +78,8 @@ __global__ void __launch_bounds__(WholeBlock<kDim, kTeams, Kind>::kThreads,
   // Only now: a barrier of the cluster waits for whatever was stored before it.
   write_share<kDim, Block::kThreads>(cluster, total, call.state + task.unit * kStateSize<kDim>);
 
-  turn_as_queries<Block, kDim, Kind>(call, task, memory, turning);
+  turn_as<kDim, Kind>(call, call.q_turning, call.q_frequencies,
+                      near_tokens(task, task.sequence.q_width), memory + Block::kTurns, turning);
   const HeadScales scales = head_scales(call, task.sequence.k_count);
   const QueryVectors<kDim> head(memory + Block::kVectors);
   const FineMatrix<kDim> matrix{at + Block::kMatrix};
