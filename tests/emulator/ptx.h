@@ -60,10 +60,7 @@ uint32_t dynamic_shared_bytes();  // that the kernel was launched with
 void* shared_variable(size_t bytes, size_t align, const char* name, const char* function);
 uint32_t shared_address(const void* pointer);
 void* in_shared(uint64_t address, size_t bytes, const Where& where = Where::current());
-inline void* in_global(uint64_t address, size_t bytes, const Where& where = Where::current()) {
-  if (address % bytes) fail_at(where, "address ", address, " is no multiple of ", bytes);
-  return reinterpret_cast<void*>(address);
-}
+void* in_global(uint64_t address, size_t bytes, const Where& where = Where::current());
 void copy_async(uint64_t to, uint64_t from, uint32_t bytes, uint32_t source_bytes,
                 const Where& where = Where::current());
 void commit_copies();

@@ -93,6 +93,18 @@ void* in_shared(uint64_t address, size_t bytes, const Where& where) {
   return block.memory + offset;
 }
 
+// Wherever it is: what lies in the block's room lies in its memory.
+void* in_global(uint64_t address, size_t bytes, const Where& where) {
+  if (address % bytes) fail_at(where, "address ", address, " is no multiple of ", bytes);
+  const Block& block = current_block();
+  const uint64_t offset = address - reinterpret_cast<uint64_t>(block.memory);
+  if (offset < kRoom && (offset < kFirst || offset + bytes > block.memory_end))
+    fail_at(where, bytes, " bytes of shared memory by a pointer, from ",
+            static_cast<int64_t>(offset) - static_cast<int64_t>(kFirst), " on, of ",
+            block.memory_end - kFirst);
+  return reinterpret_cast<void*>(address);
+}
+
 uint64_t in_other_block(uint64_t pointer, uint32_t rank, const Where& where) {
   const Block& mine = current_block();
   const uint64_t offset = pointer - reinterpret_cast<uint64_t>(mine.memory);

@@ -94,7 +94,6 @@ struct Call {
   float scale, eps;
   Turning q_turning, k_turning;
   bool turn_alike;  // token by token
-  bool begins;      // this kernel is the first of a call
   // In whole turns per position, in two parts, where turns are near.
   Frequency q_frequencies[kMostNearPairs], k_frequencies[kMostNearPairs];
 

@@ -17,10 +17,7 @@ namespace mala::gpu {
 struct LaunchSize {
   dim3 grid;
   int threads = 0, shared_bytes = 0, cluster = 1;  // blocks in a row of the grid's second dimension
-  // Whether the first kernel of a call waits before it touches tensors, which the one ahead of it
-  // may still be writing.
-  bool waits = false;
-  bool together = false;  // all blocks at once; they wait for each other
+  bool together = false;                           // all blocks at once; they wait for each other
 };
 
 // Lets a kernel have as much shared memory as it needs: once for each device.
@@ -75,7 +72,7 @@ cudaError_t begin(Launcher& on, const LaunchSize& size, const Args&... args) {
     together.id = cudaLaunchAttributeCooperative;
     together.val.cooperative = 1;
   }
-  if (on.overlaps(size.waits) && can_wait<kKernel>(on.device().index)) {
+  if (on.overlaps() && can_wait<kKernel>(on.device().index)) {
     cudaLaunchAttribute& early = attributes[config.numAttrs++];
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
@@ -142,20 +139,6 @@ constexpr bool kWithWgmma = false;
 #endif
 template <typename T, int kDim>
 constexpr bool kOnHopper = kWithWgmma&& kSpecial<T, kDim>;
-
-// Kernels by warpgroups, of which the first of a call waits before it touches tensors.
-template <auto kKernel>
-void launch_hopper(Launcher& on, LaunchSize size, Call<BFloat16> call) {
-  call.begins = !on.has_begun();
-  size.waits = true;
-  launch<kKernel>(on, size, call);
-}
-template <auto kKernel>
-bool launch_hopper_together(Launcher& on, LaunchSize size, Call<BFloat16> call) {
-  call.begins = !on.has_begun();
-  size.waits = true;
-  return launch_together<kKernel>(on, size, call);
-}
 
 template <bool kTail, class Run>
 void with_hopper_kind(const Call<BFloat16>& call, Run&& run) {

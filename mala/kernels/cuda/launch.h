@@ -3,7 +3,6 @@
 
 #include <array>
 #include <string>
-#include <utility>
 
 #include "mala/kernels/cuda/call.h"
 
@@ -36,12 +35,10 @@ class Launcher {
   const DeviceFacts& device() const { return device_; }
   std::string circumstances() const;
 
-  // Whether a kernel of the call has been launched.
-  bool has_begun() const { return has_begun_; }
+  // Whether the next kernel may begin before the one ahead of it has ended: all but the first of a
+  // call, since only our kernels wait for each other inside, and only where the device can.
+  bool overlaps() const { return has_begun_ && device_.can_overlap; }
   void note_begun() { has_begun_ = true; }
-  // Whether the next kernel may begin before the one ahead of it has ended, where the device can:
-  // the first of a call only if it waits before it does anything else.
-  bool overlaps(bool waits) const { return (has_begun_ || waits) && device_.can_overlap; }
 
  private:
   void* stream_;

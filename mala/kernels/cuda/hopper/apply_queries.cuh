@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(ApplyBlock<kDim, kTeams, Kind>::kThreads, 1)
   using Block = ApplyBlock<kDim, kTeams, Kind>;
   extern __shared__ __align__(kAlign) std::byte panels_of_block[];
   std::byte* memory = panels_of_block;
-  if (call.table || call.begins) wait_for_previous();
+  if (call.table) wait_for_previous();
   const Task task = query_task(call);
   if (task.first == task.end) return;
   const Team<kGroupThreads> team;

@@ -261,7 +261,7 @@ __global__ void __launch_bounds__(KeyGradientBlock<kDim, kTeams>::kThreads,
   using Block = KeyGradientBlock<kDim, kTeams>;
   extern __shared__ __align__(kAlign) std::byte panels_of_block[];
   std::byte* memory = panels_of_block;
-  if (call.table || call.begins) wait_for_previous();
+  if (call.table) wait_for_previous();
   const Task task = key_task(call);
   if (task.first == task.end) return;
   KeyGradientPass<kDim, Block, Kind> pass(call, task, shared_address(memory));

@@ -11,7 +11,7 @@ template <int kDim, int kTeams>
 void launch_hopper_query_gradients(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
   using Block = hopper::QueryGradientBlock<kDim, kTeams>;
   with_hopper_kind<false>(call, [&](auto kind) {
-    launch_hopper<hopper::query_gradients_kernel<kDim, kTeams, decltype(kind)>>(
+    launch<hopper::query_gradients_kernel<kDim, kTeams, decltype(kind)>>(
         on, {dim3_of(grid), Block::kThreads, Block::kBytes, grid.cluster}, call);
   });
 }
@@ -26,7 +26,7 @@ template <int kDim, int kTeams>
 void launch_hopper_key_gradients(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
   using Block = hopper::KeyGradientBlock<kDim, kTeams>;
   with_hopper_kind<false>(call, [&](auto kind) {
-    launch_hopper<hopper::key_gradients_kernel<kDim, kTeams, decltype(kind)>>(
+    launch<hopper::key_gradients_kernel<kDim, kTeams, decltype(kind)>>(
         on, {dim3_of(grid), Block::kThreads, Block::kBytes}, call);
   });
 }
@@ -42,7 +42,7 @@ template <int kTeams>
 void launch_hopper_whole_gradients(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
   using Block = hopper::WholeGradientBlock<64, kTeams>;
   with_hopper_kind<false>(call, [&](auto kind) {
-    launch_hopper<hopper::whole_gradients_kernel<64, kTeams, decltype(kind)>>(
+    launch<hopper::whole_gradients_kernel<64, kTeams, decltype(kind)>>(
         on, {dim3_of(grid), Block::kThreads, Block::kBytes, grid.cluster}, call);
   });
 }
@@ -53,7 +53,7 @@ inline bool launch_hopper_spread_gradients(Launcher& on, const Call<BFloat16>& c
   using Block = hopper::WholeGradientBlock<64, kTeams>;
   bool fit = false;
   with_hopper_kind<false>(call, [&](auto kind) {
-    fit = launch_hopper_together<hopper::spread_gradients_kernel<64, kTeams, decltype(kind)>>(
+    fit = launch_together<hopper::spread_gradients_kernel<64, kTeams, decltype(kind)>>(
         on, {dim3_of(grid), Block::kThreads, Block::kBytes}, call);
   });
   return fit;

@@ -13,7 +13,7 @@ template <int kDim, int kTeams>
 void launch_hopper_sum_keys(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
   with_hopper_kind<false>(call, [&](auto kind) {
     using Block = hopper::SumBlock<kDim, kTeams, decltype(kind)>;
-    launch_hopper<hopper::sum_keys_kernel<kDim, kTeams, decltype(kind)>>(
+    launch<hopper::sum_keys_kernel<kDim, kTeams, decltype(kind)>>(
         on, {dim3_of(grid), Block::kThreads, Block::kBytes, grid.cluster}, call);
   });
 }
@@ -29,7 +29,7 @@ void launch_hopper_apply_queries(Launcher& on, const Call<BFloat16>& call, const
   constexpr int kTeams = hopper::kApplyTeams<kDim>;
   auto run = [&](auto kind) {
     using Block = hopper::ApplyBlock<kDim, kTeams, decltype(kind)>;
-    launch_hopper<hopper::apply_queries_kernel<kDim, kTeams, decltype(kind)>>(
+    launch<hopper::apply_queries_kernel<kDim, kTeams, decltype(kind)>>(
         on, {dim3_of(grid), Block::kThreads, Block::kBytes}, call);
   };
   if (call.has_tail()) return with_hopper_kind<true>(call, run);
@@ -40,7 +40,7 @@ template <int kTeams>
 void launch_hopper_whole_heads(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
   auto run = [&](auto kind) {
     using Block = hopper::WholeBlock<64, kTeams, decltype(kind)>;
-    launch_hopper<hopper::whole_heads_kernel<64, kTeams, decltype(kind)>>(
+    launch<hopper::whole_heads_kernel<64, kTeams, decltype(kind)>>(
         on, {dim3_of(grid), Block::kThreads, Block::kBytes, grid.cluster}, call);
   };
   if (call.has_tail()) return with_hopper_kind<true>(call, run);
@@ -53,7 +53,7 @@ inline bool launch_hopper_spread_heads(Launcher& on, const Call<BFloat16>& call,
   bool fit = false;
   auto run = [&](auto kind) {
     using Block = hopper::WholeBlock<64, kTeams, decltype(kind)>;
-    fit = launch_hopper_together<hopper::spread_heads_kernel<64, kTeams, decltype(kind)>>(
+    fit = launch_together<hopper::spread_heads_kernel<64, kTeams, decltype(kind)>>(
         on, {dim3_of(grid), Block::kThreads, Block::kBytes}, call);
   };
   if (call.has_tail()) {

@@ -345,7 +345,7 @@ __global__ void __launch_bounds__(QueryGradientBlock<kDim, kTeams>::kThreads,
   using Block = QueryGradientBlock<kDim, kTeams>;
   extern __shared__ __align__(kAlign) std::byte panels_of_block[];
   std::byte* memory = panels_of_block;
-  if (call.table || call.has_tail() || call.begins) wait_for_previous();  // for what is copied
+  if (call.table || call.has_tail()) wait_for_previous();  // which may have written what is copied
   const Task task = query_task(call);
   if (task.first == task.end && call.table) return;
   find_query_gradients<kDim, kTeams, Kind>(call, task, memory);

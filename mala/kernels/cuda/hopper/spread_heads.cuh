@@ -17,7 +17,6 @@ __global__ void __launch_bounds__(WholeBlock<kDim, kTeams, Kind>::kThreads, 1)
   extern __shared__ __align__(kAlign) std::byte panels_of_block[];
   std::byte* memory = panels_of_block;
   const uint32_t at = shared_address(memory);
-  if (call.begins) wait_for_previous();
   const Task keys = key_task(call), task = query_task_beside(call, keys, blockIdx.y);
   const Team<kGroupThreads> team;
   auto* sums = reinterpret_cast<float*>(memory);

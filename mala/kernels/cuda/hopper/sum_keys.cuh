@@ -17,30 +17,22 @@ constexpr int kSumTeams = teams_on_hopper(kDim).sum_keys;
 // composed, of both. Twice, for the tile that comes next.
 constexpr int kSpotBytes = 2 * 2 * kRowTokens * static_cast<int>(sizeof(int));
 
-// The keys that a team has of those of its block: as many as the others have, in whole steps of
-// products, one after the other.
-__device__ __forceinline__ Task share_of_team(Task task, int team, int teams) {
-  const int tokens = static_cast<int>(task.end - task.first), steps = teams * kStepRows;
-  const int share = (tokens + steps - 1) / steps * kStepRows;
-  const int first = min(team * share, tokens);
-  task.end = task.first + min(first + share, tokens);
-  task.first += first;
-  return task;
-}
-
 // Each thread of the first of a team walks with one token of tile after tile, and writes down where
 // its turns are.
 template <class Kind>
 struct SpotWriter {
   const Turning& turning;
   Walk<Kind::kHow> walk;
-  int thread, left;
+  int thread, left, step;
 
-  __device__ __forceinline__ SpotWriter(const Turning& by, const Task& share, int of)
+  __device__ __forceinline__ SpotWriter(const Turning& by, const Task& task, int team, int of,
+                                        int tokens)
       : turning(by),
-        walk(by, share.sequence.earlier + share.first + of, share.sequence.k_width, kRowTokens),
+        walk(by, task.sequence.earlier + task.first + team * kRowTokens + of, task.sequence.k_width,
+             tokens),
         thread(of),
-        left(static_cast<int>(share.end - share.first) - of) {}
+        left(static_cast<int>(task.end - task.first) - team * kRowTokens - of),
+        step(tokens) {}
 
   __device__ __forceinline__ void write(int* to) {
     if (!Kind::kTurns || thread >= kRowTokens) return;
@@ -48,7 +40,7 @@ struct SpotWriter {
     to[thread] = spot.row.rest;
     to[kRowTokens + thread] = Kind::kHow == Turned::kLine ? spot.row.block : spot.column.rest;
     walk.advance(turning);
-    left -= kRowTokens;
+    left -= step;
   }
 };
 
@@ -130,7 +122,7 @@ struct KeyFeatures {
   }
 };
 
-// The pass of one team over its share of a task. Begins to copy as soon as it is made.
+// The pass of one team over its tiles. Begins to copy as soon as it is made.
 template <int kDim, class Kind>
 struct SumPass {
   static constexpr int kThreads = kSumThreads<kDim>;
@@ -138,18 +130,17 @@ struct SumPass {
 
   Team<kThreads> team;
   Memory memory;
-  Task share;
-  int tokens;
+  int tiles, step;
   TileCopier<kDim, kThreads> values, keys;
 
   __device__ __forceinline__ SumPass(const Call<BFloat16>& call, const Task& task, int teams,
                                      const Memory& at)
       : memory(at),
-        share(share_of_team(task, team.index, teams)),
-        tokens(static_cast<int>(share.end - share.first)),
-        values(key_rows<Kind>(call.inputs.v, task, true), share, 0, team.thread),
-        keys(key_rows<Kind>(call.inputs.k, task, true), share, 0, team.thread) {
-    if (tokens > 0) {  // else its place is that of sums at once
+        tiles(team.tiles(task, teams)),
+        step(teams * kRowTokens),
+        values(key_rows<Kind>(call.inputs.v, task, true), task, team),
+        keys(key_rows<Kind>(call.inputs.k, task, true), task, team) {
+    if (tiles > 0) {  // else its place is that of sums at once
       copy(0);
       fill_ones_inside(memory, team.thread);
     }
@@ -157,62 +148,63 @@ struct SumPass {
 
   // Into a stage.
   __device__ __forceinline__ void copy(uint32_t stage) {
-    keys.copy(memory.tiles + stage + Memory::kKeys, kRowTokens);
-    values.copy(memory.tiles + stage, kRowTokens);
+    keys.copy(memory.tiles + stage + Memory::kKeys, step);
+    values.copy(memory.tiles + stage, step);
     commit_copies();
   }
 
   // All tiles, into `to`, which may lie where they do. `ones` are there already.
-  __device__ __forceinline__ void run(const Turning& turning, uint32_t ones, float* to) {
-    SpotWriter<Kind> spots(turning, share, team.thread);
+  __device__ __forceinline__ void run(const Turning& turning, const Task& task, uint32_t ones,
+                                      float* to) {
+    SpotWriter<Kind> spots(turning, task, team.index, team.thread, step);
     spots.write(memory.spots_of(0));
     const int group = __shfl_sync(~0u, static_cast<int>(team.thread / kGroupThreads), 0);
     KeyFeatures<kDim, Kind> features(turning, group);
     KeySums<kDim> sums(memory, ones, group);
+    const int of_last = static_cast<int>(task.end - task.first) -
+                        (team.index + (tiles - 1) * (step / kRowTokens)) * kRowTokens;
+    const int whole = tiles - (of_last < kRowTokens ? 1 : 0);
     uint32_t stage = 0;
     auto begin = [&](int tile) {
+      const uint32_t next = Memory::next(stage);
       if (Memory::kStages == 2) wait_products();
       wait_copies<0>();
       show_to_tensor_cores();
       team.sync();  // everyone's tile is here, and everyone is done with those of the next stage
       spots.write(memory.spots_of(tile + 1));
+      return next;
     };
-    // A team's only tile goes step by step: that is less code to fetch.
-    const int whole = tokens <= kRowTokens ? 0 : tokens / kRowTokens;
-    const int left = tokens - whole * kRowTokens;
     for (int tile = 0; tile < whole; ++tile) {
-      begin(tile);
-      const uint32_t next = Memory::next(stage);
-#pragma unroll
-      for (int step = 0; step < kRowTokens / kStepRows; ++step) {
-        add<true>(features, sums, tile, stage, step, kRowTokens, next);
-      }
+      const uint32_t next = begin(tile);
+      add<true>(features, sums, tile, stage, kRowTokens, next);
       stage = next;
     }
     wait_products();
-    if (left > 0) begin(whole);
-#pragma unroll 1
-    for (int step = 0; step * kStepRows < left; ++step) {
-      add<false>(features, sums, whole, stage, step, left, 0);
+    if (whole < tiles) {
+      begin(whole);
+      add<false>(features, sums, whole, stage, of_last, 0);
+      wait_products();
     }
-    wait_products();
     team.sync();
     sums.write(to, Kind::kTurns);
     if (Kind::kTurns) features.write_plain(to + kDim * kDim);
   }
 
  private:
-  // Of a tile in a stage, of which so many tokens are left. Loads would wait for copies that were
-  // asked for before them: the next tile's come after the first of them.
+  // Loads would wait for copies that were asked for before them: the next tile's come after the
+  // first of them.
   template <bool kWhole>
   __device__ __forceinline__ void add(KeyFeatures<kDim, Kind>& features, KeySums<kDim>& sums,
-                                      int tile, uint32_t stage, int step, int left, uint32_t next) {
-    LeftTwos first, rest;
-    features.template find<kWhole>(memory.tiles + stage + Memory::kKeys, memory.spots_of(tile),
-                                   step, left, first, rest);
-    if (kWhole && step == 0 && (tile + 1) * kRowTokens < tokens) copy(next);
-    sums.add(stage, step, first, rest);
-    wait_products<1>();  // leaves registers to the next
+                                      int tile, uint32_t stage, int left, uint32_t next) {
+#pragma unroll
+    for (int step = 0; step < kRowTokens / kStepRows; ++step) {
+      LeftTwos first, rest;
+      features.template find<kWhole>(memory.tiles + stage + Memory::kKeys, memory.spots_of(tile),
+                                     step, left, first, rest);
+      if (step == 0 && tile + 1 < tiles) copy(next);
+      sums.add(stage, step, first, rest);
+      wait_products<1>();  // leaves registers to the next
+    }
   }
 };
 
@@ -239,7 +231,7 @@ __global__ void __launch_bounds__(SumBlock<kDim, kTeams, Kind>::kThreads,
   using Memory = SumMemory<kDim>;
   extern __shared__ __align__(kAlign) std::byte panels_of_block[];
   std::byte* memory = panels_of_block;
-  if (call.table || call.begins) wait_for_previous();  // later ones find tensors complete
+  if (call.table) wait_for_previous();  // which may have written it; tensors were there before
   const Task task = key_task(call);
   if (task.first == task.end && call.table) return;  // nobody waits for a part that there is not
   const Team<kSumThreads<kDim>> team;
@@ -257,7 +249,7 @@ __global__ void __launch_bounds__(SumBlock<kDim, kTeams, Kind>::kThreads,
     __syncthreads();
     wait_for_turns(turning);
     let_next_begin();
-    pass.run(turning, ones, sums + team.index * (Memory::kTileBytes / 4));
+    pass.run(turning, task, ones, sums + team.index * (Memory::kTileBytes / 4));
     add_teams<kDim, Block::kThreads>(sums, kTeams, Memory::kTileBytes / 4);
   } else {  // the last cluster of a head may have more blocks than parts
     for (int i = threadIdx.x; i < kStateSize<kDim>; i += blockDim.x) sums[i] = 0.0f;

@@ -10,7 +10,7 @@ namespace mala::gpu::hopper {
 constexpr int kGroupThreads = 128, kRowTokens = 64;  // of a warpgroup, and of a tile
 constexpr int kAlign = 1024;                         // of panels, and of a block's memory
 
-// One to three warpgroups. Mostly team i of a block has tiles i, i + kTeams, ... Threads are
+// One to three warpgroups. Team i of a block has tiles i, i + kTeams, ... Threads are
 // counted without a sign, so that dividing by a power of two is one instruction.
 template <int kThreads>
 struct Team {
@@ -115,13 +115,10 @@ struct TileCopier {
   Share share;
   RowCursor<const BFloat16> rows;
 
-  // From a row of the task on.
-  __device__ __forceinline__ TileCopier(const Rows<const BFloat16>& from, const Task& task, int row,
-                                        unsigned thread)
-      : share{thread}, rows(from, task, row + share.row(), 8 * share.unit()) {}
   __device__ __forceinline__ TileCopier(const Rows<const BFloat16>& from, const Task& task,
                                         const Team<kThreads>& team)
-      : TileCopier(from, task, team.index * kRowTokens, team.thread) {}
+      : share{team.thread},
+        rows(from, task, team.index * kRowTokens + share.row(), 8 * share.unit()) {}
 
   __device__ __forceinline__ void copy(uint32_t tile, int step) {
     static_assert(Share::kWorkers <= kThreads);

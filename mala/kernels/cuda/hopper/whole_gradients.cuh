@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(WholeGradientBlock<kDim, kTeams>::kThreads,
   using Block = WholeGradientBlock<kDim, kTeams>;
   extern __shared__ __align__(kAlign) std::byte panels_of_block[];
   std::byte* memory = panels_of_block;
-  if (call.has_tail() || call.begins) wait_for_previous();  // for what is copied
+  if (call.has_tail()) wait_for_previous();  // which wrote what is copied
   const Task keys = key_task(call), queries = query_task_beside(call, keys, blockIdx.y);
   Turning turning = find_query_gradients<kDim, kTeams, Kind>(call, queries, memory);
   KeyGradientPass<kDim, Block, Kind> pass(call, keys, shared_address(memory));

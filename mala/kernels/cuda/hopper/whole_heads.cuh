@@ -48,7 +48,7 @@ __device__ __forceinline__ Turning sum_keys_of(const Call<BFloat16>& call, const
   __syncthreads();
   wait_for_turns(turning);
   let_next_begin();
-  pass.run(turning, at + Block::kOnes,
+  pass.run(turning, keys, at + Block::kOnes,
            reinterpret_cast<float*>(memory) + team.index * (Sum::kTileBytes / 4));
   return turning;
 }
@@ -64,7 +64,6 @@ __global__ void __launch_bounds__(WholeBlock<kDim, kTeams, Kind>::kThreads,
   extern __shared__ __align__(kAlign) std::byte panels_of_block[];
   std::byte* memory = panels_of_block;
   const uint32_t at = shared_address(memory);
-  if (call.begins) wait_for_previous();
   const Task keys = key_task(call), task = query_task_beside(call, keys, blockIdx.y);
   const Team<kGroupThreads> team;
   auto* sums = reinterpret_cast<float*>(memory);
