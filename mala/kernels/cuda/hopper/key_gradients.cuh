@@ -224,6 +224,7 @@ struct KeyGradientPass {
       d_value.go_on(kStep);
       tokens.advance(turning, kStep);
     }
+    wait_copies<0>();  // of a team without tiles
   }
 
  private:
