@@ -2,6 +2,7 @@
 # shellcheck shell=bash
 
 error_lines='error:|CMake Error|ERROR: |\*\*\*(Failed|Exception|Timeout)|FAILED'
+error_lines+='|^=+ (Invalid|Misaligned|Uninitialized|Error: |Program hit|Barrier error)'  # compute-sanitizer's
 
 # Short lines with the time since the start.
 say() { printf '[%4d s] %s\n' "$SECONDS" "$*"; }
