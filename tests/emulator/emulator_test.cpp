@@ -10,6 +10,7 @@
 #include "tests/emulator/planted.h"
 #include "tests/emulator/ptx.h"
 #include "tests/emulator/scheduler.h"
+#include "tests/emulator/tensor_core.h"
 
 namespace mala::emulator {
 namespace {
@@ -47,6 +48,26 @@ std::string message_of_copy(Mistake mistake) {
 }
 bool says(const std::string& text, const std::string& what) {
   return text.find(what) != std::string::npos;
+}
+
+// Of an H100 25 bits below the largest exponent count: sixteen ones are lost beside 2^26 and show
+// beside 2^24. Whatever is no number goes through.
+TEST_F(Emulator, TensorCoresCutOffWhatTheyAdd) {
+  constexpr int kDepth = 16;
+  const std::vector<float> left(kDepth, 1.0f);
+  RightSide right(Operand::kBf16, kDepth, 2);
+  for (int k = 0; k < kDepth; ++k) {
+    for (int column = 0; column < 2; ++column) right.set(k, column, 1.0f);
+  }
+  float sums[] = {0x1p26f, 0x1p24f};
+  add_row(left.data(), right, sums);
+  EXPECT_EQ(sums[0], 0x1p26f);
+  EXPECT_EQ(sums[1], 0x1p24f + 16.0f);
+  sums[0] = std::numeric_limits<float>::infinity();
+  right.set(3, 1, NAN);
+  add_row(left.data(), right, sums);
+  EXPECT_EQ(sums[0], std::numeric_limits<float>::infinity());
+  EXPECT_TRUE(std::isnan(sums[1]));
 }
 
 // Numbers too small for a GPU that flushes them are zero, before and after.

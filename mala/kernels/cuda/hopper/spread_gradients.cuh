@@ -26,12 +26,8 @@ __global__ void __launch_bounds__(WholeGradientBlock<kDim, kTeams>::kThreads, 1)
   add_over_grid<kDim, Block::kThreads>(sums,
                                        call.parts + (queries.slot - blockIdx.y) * kStateSize<kDim>,
                                        static_cast<unsigned>(queries.sequence.q_parts), gradient);
-  turn_as<kDim, Kind>(call, call.k_turning, call.k_frequencies,
-                      near_tokens(keys, keys.sequence.k_width), memory + Block::kTurns, turning);
-  show_state_gradient<kDim, Block>(
-      call, keys, gradient, [](unsigned i) { return i; }, memory);
-  const KeyVectors<kDim> head(memory + Block::kVectors);
-  pass.run(call, turning, keys, head, shared_address(memory));
+  find_key_gradients(
+      call, keys, gradient, [](unsigned i) { return i; }, memory, turning, pass);
 #else
   __trap();  // never launched there
 #endif

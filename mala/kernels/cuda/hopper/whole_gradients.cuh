@@ -29,6 +29,19 @@ struct WholeGradientBlock {
   static_assert(Queries::kThreads == kThreads && fit_at_once(kAtOnce, kBytes));
 };
 
+// The second half: keys of a block, from the gradient of their state, whose floats lie at place(i).
+template <int kDim, class Block, class Kind, class Place>
+__device__ __forceinline__ void find_key_gradients(const Call<BFloat16>& call, const Task& task,
+                                                   const float* sums, Place place,
+                                                   std::byte* memory, Turning& turning,
+                                                   KeyGradientPass<kDim, Block, Kind>& pass) {
+  turn_as<kDim, Kind>(call, call.k_turning, call.k_frequencies,
+                      near_tokens(task, task.sequence.k_width), memory + Block::kTurns, turning);
+  show_state_gradient<kDim, Block>(call, task, sums, place, memory);
+  const KeyVectors<kDim> head(memory + Block::kVectors);
+  pass.run(call, turning, task, head, shared_address(memory));
+}
+
 // Grid (heads, blocks of a head), which are a cluster.
 template <int kDim, int kTeams, class Kind>
 __global__ void __launch_bounds__(WholeGradientBlock<kDim, kTeams>::kThreads,
@@ -45,12 +58,8 @@ __global__ void __launch_bounds__(WholeGradientBlock<kDim, kTeams>::kThreads,
   auto* sums = reinterpret_cast<float*>(memory);
   add_teams<kDim, Block::kThreads>(sums, kTeams, Block::Queries::Memory::kBytes / 4);
   const float* total = add_cluster<kDim, Block::kThreads>(Cluster(), sums, Block::kTotal / 4);
-  turn_as<kDim, Kind>(call, call.k_turning, call.k_frequencies,
-                      near_tokens(keys, keys.sequence.k_width), memory + Block::kTurns, turning);
-  show_state_gradient<kDim, Block>(
-      call, keys, total, [](unsigned i) { return swapped<kDim>(i); }, memory);
-  const KeyVectors<kDim> head(memory + Block::kVectors);
-  pass.run(call, turning, keys, head, shared_address(memory));
+  find_key_gradients(
+      call, keys, total, [](unsigned i) { return swapped<kDim>(i); }, memory, turning, pass);
 #else
   __trap();  // never launched there
 #endif
