@@ -16,7 +16,8 @@ struct StateGradient {
   static constexpr int kBytes = kRight + FineMatrix<kDim>::kBytes;
 };
 
-// These matrices, vectors; for each team stages of values and slots of keys.
+// These matrices, vectors; for each team stages of values and slots of keys. Ones do not stand at
+// the end: they serve as 2 KiB of a left side, and compute-sanitizer takes them for that long.
 template <int kDim, int kTeamsOfBlock>
 struct KeyGradientBlock {
   using S = TileShare<kDim, kGroupThreads>;
@@ -24,10 +25,10 @@ struct KeyGradientBlock {
   static constexpr int kTeams = kTeamsOfBlock, kThreads = kTeams * kGroupThreads;
   static constexpr int kStages = kDim <= 64 ? 2 : 1;
   static constexpr int kMatrices = 0, kValues = (Matrices::kBytes + kAlign - 1) / kAlign * kAlign;
-  static constexpr int kSlots = kValues + kTeams * kStages * S::kTileBytes;
+  static constexpr int kOnes = kValues + kTeams * kStages * S::kTileBytes;
+  static constexpr int kSlots = kOnes + kNarrowGroupBytes;
   static constexpr int kVectors = kSlots + kTeams * LaneRows<kDim>::kSlotBytes;
-  static constexpr int kOnes = kVectors + KeyVectors<kDim>::kBytes;
-  static constexpr int kTurns = kOnes + kNarrowGroupBytes;
+  static constexpr int kTurns = kVectors + KeyVectors<kDim>::kBytes;
   static constexpr int kBytes = kTurns + near_bytes_of_keys(kDim, kTeams);
   static constexpr int kAtOnce = teams_on_hopper(kDim).key_gradients / kTeams;
   static_assert(fit_at_once(kAtOnce, kBytes));

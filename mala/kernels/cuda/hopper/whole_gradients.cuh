@@ -21,10 +21,10 @@ struct WholeGradientBlock {
   static constexpr int kTurns = Queries::kTurns;
   static constexpr int kValues =
       (kTurns + near_bytes_of_keys(kDim, kTeams) + kAlign - 1) / kAlign * kAlign;
-  static constexpr int kSlots = kValues + kTeams * kStages * S::kTileBytes;
+  static constexpr int kOnes = kValues + kTeams * kStages * S::kTileBytes;
+  static constexpr int kSlots = kOnes + kNarrowGroupBytes;
   static constexpr int kVectors = kSlots + kTeams * LaneRows<kDim>::kSlotBytes;
-  static constexpr int kOnes = kVectors + KeyVectors<kDim>::kBytes;
-  static constexpr int kBytes = kOnes + kNarrowGroupBytes;
+  static constexpr int kBytes = kVectors + KeyVectors<kDim>::kBytes;
   static_assert(kTotal + (kTeams > 1 ? kStateBytes<kDim> : 0) <= Queries::kMeans);
   static_assert(Queries::kThreads == kThreads && fit_at_once(kAtOnce, kBytes));
 };
