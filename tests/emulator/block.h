@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -94,11 +95,19 @@ struct Block {
   std::vector<Thread*> threads{};
 };
 
+// A barrier in shared memory, which holds its turn.
+struct Mailbox {
+  int writers = 0, arrived = 0, turn = 0;
+  int64_t bytes = 0;  // that have come, less those that writers told of
+  std::vector<Thread*> waiting{};
+};
+
 class EarlyStart;
 struct Cluster {
   std::vector<Block> blocks{};
   int live = 0, arrived = 0, phase = 0;  // at the cluster's barrier
   std::vector<Thread*> waiting{};
+  std::map<void*, Mailbox> mailboxes{};      // by where they are
   EarlyStart* early_start = nullptr;         // before the kernel ahead has ended
   std::vector<Thread*> wait_for_ahead = {};  // threads that wait for that
 };

@@ -208,5 +208,20 @@ TEST_F(Emulator, ClustersShareMemory) {
   EXPECT_EQ(run_cluster(), (std::vector<uint32_t>{1, 2, 3, 0, 5, 6, 7, 4}));
 }
 
+TEST_F(Emulator, BlocksHandNumbersOn) {
+  std::vector<float> expected;
+  for (int i = 0; i < 2 * 4 * 32; ++i) expected.push_back(static_cast<float>(i / 32));
+  for (const uint32_t seed : {0, 1, 2, 3}) {
+    set_seed(seed);
+    EXPECT_EQ(run_chain(Mistake::kNone), expected) << "seed " << seed;
+    EXPECT_FALSE(all_numbers(run_chain(Mistake::kNoWait))) << "seed " << seed;
+    for (const Mistake mistake : {Mistake::kFewArrive, Mistake::kTooManyBytes}) {
+      const std::string text = message_of([&] { run_chain(mistake); });
+      EXPECT_TRUE(says(text, "no thread can go on")) << text;
+      EXPECT_TRUE(says(text, "mbarrier.try_wait at planted.cu:")) << text;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace mala::emulator

@@ -8,6 +8,7 @@ WHERE = f"{CALL}Where::current()"
 TYPES = {"pred": "bool", "b32": "uint32_t", "u32": "uint32_t", "u64": "uint64_t", "f32": "float"}
 NARROW = {"bf16": "::mala::BFloat16", "f16": "::mala::Float16"}
 SPECIAL = {
+    "%%tid.x": "thread_in_block()",
     "%%cluster_ctarank": "rank_in_cluster()",
     "%%cluster_nctarank": "blocks_in_cluster()",
     "%%dynamic_smem_size": "dynamic_shared_bytes()",
@@ -82,7 +83,7 @@ def let_next_kernel_begin(_, operands):
     return f"{CALL}let_next_kernel_begin({WHERE});"
 
 
-@instruction(r"fence\.proxy\.async.*|wgmma\.fence\..*")
+@instruction(r"fence\.proxy\.async.*|fence\.mbarrier_init.*|wgmma\.fence\..*")
 def nothing(_, operands):
     """All threads see the same memory."""
     return ""
@@ -130,6 +131,12 @@ def power_of_two(_, operands):
 @instruction(r"rcp\.approx\.ftz\.f32")
 def inverse(_, operands):
     return assign(operands[0], f"{CALL}inverse_flushed({value(operands[1])})")
+
+
+@instruction(r"fma\.rn\.bf16x2")
+def multiply_two(_, operands):
+    three = ", ".join(cast("uint32_t", operand) for operand in operands[1:])
+    return assign(operands[0], f"{CALL}multiply_add_two({three})")
 
 
 @instruction(r"cvt\.f32\.(bf16|f16)")
@@ -186,6 +193,51 @@ def copy_group(match, operands):
 @instruction(r"mapa\.u64")
 def map_to_block(_, operands):
     return assign(operands[0], f"{CALL}in_other_block({value(operands[1])}, {value(operands[2])})")
+
+
+@instruction(r"mapa\.shared::cluster\.u32")
+def map_address_to_block(_, operands):
+    arguments = ", ".join(cast("uint32_t", operand) for operand in operands[1:])
+    return assign(operands[0], f"{CALL}address_in_other_block({arguments})")
+
+
+@instruction(r"mbarrier\.init\.shared::cta\.b64")
+def open_mailbox(_, operands):
+    return f"{CALL}open_mailbox({address(operands[0])}, {value(operands[1])});"
+
+
+@instruction(
+    r"mbarrier\.arrive(\.expect_tx)?\.(release\.cta\.shared::cta|relaxed\.cluster\.shared::cluster)\.b64"
+)
+def arrive_at_mailbox(match, operands):
+    bytes_of_all = value(operands[2]) if match[1] else "0"
+    return f"{CALL}arrive_at_mailbox({address(operands[1])}, {bytes_of_all});"
+
+
+@instruction(r"mbarrier\.try_wait\.parity\.shared::cta\.b64")
+def wait_for_mailbox(_, operands):
+    """It always succeeds: the thread sleeps until then."""
+    call = f"{CALL}wait_for_mailbox({address(operands[1])}, {value(operands[2])})"
+    return assign(operands[0], f"({call}, true)")
+
+
+@instruction(
+    r"st\.async\.weak\.shared::cluster\.mbarrier::complete_tx::bytes(\.v[24])?\.(?P<type>\w+)"
+)
+def store_and_tell(match, operands):
+    """At once: nobody may look before the barrier says so, and it is full of NaN until then."""
+    kind, of = TYPES[match["type"]], several(operands[1])
+    size = f"{len(of)} * sizeof({kind})"
+    stores = (f"at[{i}] = {cast(kind, one)};" for i, one in enumerate(of))
+    at = f"auto* at = static_cast<{kind}*>({CALL}in_shared({address(operands[0])}, {size}));"
+    tell = f"{CALL}bytes_have_come({address(operands[2])}, {size});"
+    return " ".join([at, *stores, tell])
+
+
+@instruction(r"selp\.u32")
+def select(_, operands):
+    to, yes, no, predicate = operands
+    return assign(to, f"{value(predicate)} ? {cast('uint32_t', yes)} : {cast('uint32_t', no)}")
 
 
 @instruction(r"barrier\.cluster\.(arrive|wait)\..*")

@@ -167,6 +167,56 @@ __global__ void cluster_kernel(uint32_t* to) {
   to[blockIdx.y] = *reinterpret_cast<const uint32_t*>(neighbour);
 }
 
+// A number of each lane goes twice round the blocks of a cluster, each of which adds one: by way of
+// a barrier in the next block's memory, which is told of four bytes by each lane.
+__global__ void chain_kernel(float* to, Mistake mistake) {
+  extern __shared__ __align__(16) float received[];  // of two turns, then the barrier
+  constexpr unsigned kBarrier = 64 * 4, kTurns = 2;
+  const unsigned lane = threadIdx.x, mine = address_of(received);
+  uint32_t rank, blocks, next;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+               : "=r"(next)
+               : "r"(mine), "r"((rank + 1) % blocks));
+  if (lane == 0) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(mine + kBarrier), "r"(32));
+  }
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+  if (rank == 0) {
+    received[lane] = 0;
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(mine + kBarrier));
+  }
+  for (unsigned turn = 0; turn < kTurns; ++turn) {
+    uint32_t come = mistake == Mistake::kNoWait;
+    while (!come) {
+      asm volatile(
+          "{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; "
+          "selp.u32 %0, 1, 0, p;}"
+          : "=r"(come)
+          : "r"(mine + kBarrier), "r"(turn & 1));
+    }
+    const float x = received[32 * turn + lane];
+    to[(turn * blocks + rank) * 32 + lane] = x;
+    const unsigned of_turn = turn + (rank + 1 == blocks ? 1 : 0);
+    if (of_turn == kTurns) break;
+    const unsigned place = next + (32 * of_turn + lane) * 4;
+    asm volatile(
+        "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(
+            place),
+        "f"(x + 1), "r"(next + kBarrier)
+        : "memory");
+    if (mistake == Mistake::kFewArrive && lane == 5) continue;
+    asm volatile("mbarrier.arrive.expect_tx.relaxed.cluster.shared::cluster.b64 _, [%0], %1;" ::"r"(
+                     next + kBarrier),
+                 "r"(mistake == Mistake::kTooManyBytes ? 8 : 4)
+                 : "memory");
+  }
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
 }  // namespace
 
 std::vector<float> run_copy(const std::vector<float>& from, Mistake mistake) {
@@ -236,6 +286,21 @@ std::vector<uint32_t> run_cluster() {
   config.attrs = &attribute;
   config.numAttrs = 1;
   cudaLaunchKernelEx(&config, cluster_kernel, to.data());
+  return to.copy_back();
+}
+
+std::vector<float> run_chain(Mistake mistake) {
+  const OnDevice<float> to(2 * 4 * 32);
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {1, 4, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(1, 4);
+  config.blockDim = dim3(32);
+  config.dynamicSmemBytes = 64 * 4 + 8;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, chain_kernel, to.data(), mistake);
   return to.copy_back();
 }
 

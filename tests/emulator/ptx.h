@@ -48,6 +48,14 @@ inline bool half_is_larger(uint32_t two, uint32_t others, int half) {
   };
   return of(two) > of(others);
 }
+// x * y + z, of two numbers of bfloat16 each.
+inline uint32_t multiply_add_two(uint32_t x, uint32_t y, uint32_t z) {
+  auto of = [](uint32_t two, int half) {
+    return static_cast<double>(to_float(BFloat16{static_cast<uint16_t>(two >> (16 * half))}));
+  };
+  auto at = [&](int half) { return static_cast<float>(of(x, half) * of(y, half) + of(z, half)); };
+  return pack_two<BFloat16>(at(1), at(0));
+}
 inline float flushed(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.0f, x) : x; }
 inline float exp2_flushed(float x) { return flushed(std::exp2(flushed(x))); }
 inline float inverse_flushed(float x) { return flushed(1.0f / flushed(x)); }
@@ -77,11 +85,22 @@ uint32_t blocks_in_cluster();
 void arrive_at_cluster(const Where& where = Where::current());
 void wait_for_cluster(const Where& where = Where::current());
 
+uint32_t address_in_other_block(uint32_t address, uint32_t rank,
+                                const Where& where = Where::current());
+
+// Barriers in shared memory that any thread of the cluster arrives at: turn after turn, when so
+// many have come, and the bytes that they told of.
+void open_mailbox(uint64_t address, int writers, const Where& where = Where::current());
+void arrive_at_mailbox(uint64_t address, int bytes, const Where& where = Where::current());
+void bytes_have_come(uint64_t address, size_t bytes, const Where& where = Where::current());
+void wait_for_mailbox(uint64_t address, int parity, const Where& where = Where::current());
+
 // Barriers: of all threads of the block where their number is 0. Returns how many voted.
 int sync_threads(int id, int threads, bool vote, const Where& where = Where::current());
 
 // Warps.
 int current_lane();
+uint32_t thread_in_block();
 void sync_warp(uint32_t mask, const Where& where = Where::current());
 void shuffle(uint32_t mask, void* value, size_t bytes, int source, const Where& where);
 void load_matrices(uint32_t* to, int count, uint64_t row, bool transposed,

@@ -114,6 +114,14 @@ uint64_t in_other_block(uint64_t pointer, uint32_t rank, const Where& where) {
   return reinterpret_cast<uint64_t>(mine.cluster->blocks[rank].memory) + offset;
 }
 
+uint32_t address_in_other_block(uint32_t address, uint32_t rank, const Where& where) {
+  const Block& mine = current_block();
+  if (rank >= mine.cluster->blocks.size() || address >> kRankShift)
+    fail_at(where, "mapa of address ", address, " to block ", rank, " of ",
+            mine.cluster->blocks.size());
+  return address | (rank + 1) << kRankShift;
+}
+
 uint32_t rank_in_cluster() { return runs_together() ? 0 : current_block().rank; }
 uint32_t blocks_in_cluster() {
   return runs_together() ? 1 : static_cast<uint32_t>(current_block().cluster->blocks.size());

@@ -86,5 +86,6 @@ void shuffle(uint32_t mask, void* value, size_t bytes, int source, const Where& 
 }
 
 int current_lane() { return current_thread()->lane(); }
+uint32_t thread_in_block() { return current_thread()->place.x; }
 
 }  // namespace mala::emulator
