@@ -5,6 +5,7 @@
 #include <iterator>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "mala/core/error.h"
@@ -267,6 +268,30 @@ TEST(Parts, SweepsFillTheDeviceOnce) {
   }
 }
 
+// Many heads are a part each, few fall into several; clusters where these fit at once. What is
+// summed before divides what is swept.
+TEST(Parts, CausalForwardsGoOverATextOnceWhereTheyCan) {
+  constexpr int kTeams = 3;
+  auto parts = [](int64_t heads, int64_t tiles) {
+    const SweepParts of = sweep_parts(heads, tiles, some_device(), kTeams);
+    return std::pair{divide_up(tiles * kHopperTile, of.tokens), of.blocks};
+  };
+  EXPECT_EQ(parts(64, 128), (std::pair<int64_t, int>{1, 2}));
+  EXPECT_EQ(parts(132, 128), (std::pair<int64_t, int>{1, 1}));
+  EXPECT_EQ(parts(3, 10), (std::pair<int64_t, int>{1, 4}));
+  EXPECT_EQ(parts(1, 1), (std::pair<int64_t, int>{1, 1}));
+  EXPECT_GE(parts(1, 16'384).first, 100);
+  for (const int64_t heads : {1, 3, 64, 1000}) {
+    for (const int64_t tiles : {1, 2, 13, 128, 1024, 100'000}) {
+      const SweepParts of = sweep_parts(heads, tiles, some_device(), kTeams);
+      EXPECT_EQ(of.summed % kHopperTile, 0);
+      EXPECT_LE(of.summed, kMostPartTokens);
+      EXPECT_EQ(of.tokens % of.summed, 0) << heads << " heads of " << tiles << " tiles";
+      EXPECT_TRUE(of.blocks == 1 || of.tokens >= tiles * kHopperTile);
+    }
+  }
+}
+
 // Which causal calls go by warpgroups: heads of 64 along a line or without turns; in the backward a
 // head of keys for each of queries.
 TEST(Plans, CausalSweepsByWarpgroups) {
@@ -354,6 +379,24 @@ TEST(Plans, UnfitGradientsAreNotForWarpgroups) {
       EXPECT_EQ(plan.key_cluster > 0, causal || !of_keys) << which;
     }
   }
+}
+
+// An output that vectors cannot walk over turns a forward by warpgroups into that of the kernels
+// for all, whose parts are those that are summed, of one block each.
+TEST(Plans, UnfitOutputsAreNotForWarpgroups) {
+  const AttentionInputs<BFloat16> inputs = some_inputs(64, 8192, 64);
+  AttentionOptions options;
+  options.q_rope = options.k_rope = Rope::line();
+  Plan<BFloat16> plan(inputs, options, Direction::kForward, some_device(), {}, {.causal = true});
+  ASSERT_GT(plan.query_grid().blocks, 1);
+  alignas(16) static BFloat16 nothing[2];
+  HeadsView<BFloat16> out = dense_heads(nothing, 64, 1, 8192, 64);
+  out.data = nothing + 1;
+  plan.set_tensors(out);
+  EXPECT_EQ(plan.query_cluster, 0);
+  EXPECT_EQ(plan.query_grid().blocks, 1);
+  EXPECT_EQ(plan.call.q_part_tokens, plan.call.k_part_tokens);
+  EXPECT_EQ(plan.most_query_parts, plan.most_key_parts);
 }
 
 // What a plan says when it is refused.

@@ -40,7 +40,7 @@ class CausalCall {
     if (!after.counts.empty()) call_.counts_after = after.counts.data();
     take_one_magnitude();
     plan_.launch_tables(on_);
-    const Call<T> call = find_prefixes(call_.state_after != nullptr);
+    const Call<T> call = has_prefixes() ? find_prefixes(call_.state_after) : without_prefixes();
     launch_causal_forward(on_, call, plan_.padded, plan_.query_grid());
   }
 
@@ -84,6 +84,17 @@ class CausalCall {
   }
 
   bool is_split() const { return plan_.most_query_parts > 1; }
+
+  // A single part that warpgroups sweep over begins with nothing by itself.
+  bool has_prefixes() const {
+    return plan_.query_cluster == 0 || is_split() || call_.state_before || call_.state_after ||
+           call_.counts_after;
+  }
+  Call<T> without_prefixes() const {
+    Call<T> call = call_;
+    call.parts = call.prefixes = nullptr;
+    return call;
+  }
 
   // A single part needs no sums of its own, unless the state after it is wanted: then the call
   // that is left has none.

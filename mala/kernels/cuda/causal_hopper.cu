@@ -48,8 +48,9 @@ void launch_causal_sum_queries(Launcher& on, const Call<BFloat16>& call, const P
 void launch_causal_forward(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid) {
   auto run = [&](auto kind) {
     using Kind = decltype(kind);
-    launch_teams<causal_forward_kernel<Kind>>(on, call, grid, kSweepTeams,
-                                              SweepBlock<Kind>::kBytes);
+    launch<causal_forward_kernel<Kind>>(
+        on, {dim3_of(grid), kSweepTeams * kGroupThreads, SweepBlock<Kind>::kBytes, grid.blocks},
+        call);
   };
   const bool turns = call.q_turning.turns, tail = call.has_tail();
   if (turns && tail) return run(Kind<Turned::kLine, true, true>{});

@@ -38,6 +38,7 @@ __device__ __forceinline__ double inverse_of(int64_t count) {
 }
 
 // Grid (units, elements of a state): the sums before each part, about the mean value before it.
+// Keys were summed in as many parts, or in several for each.
 template <typename T>
 __global__ void __launch_bounds__(kScanThreads)
     scan_keys_kernel(const __grid_constant__ Call<T> call) {
@@ -63,7 +64,10 @@ __global__ void __launch_bounds__(kScanThreads)
       call.parts + (sequence.k_parts_before * call.kv_heads + at.head * sequence.k_parts) * size;
   float* to = call.prefixes + first_slot(call, at) * size + i;
   int64_t seen = sequence.earlier, left = sequence.k_count;
-  for (int64_t first = 0; first < sequence.q_parts; first += kAtOnce) {
+  const int64_t of_each = call.q_part_tokens / call.k_part_tokens;
+  const int64_t all = max(sequence.q_parts * of_each, summed);
+  int64_t until_next = 0;  // part of the queries
+  for (int64_t first = 0; first < all; first += kAtOnce) {
     float sums[kAtOnce], keys[kAtOnce], values[kAtOnce];
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) {
@@ -75,11 +79,16 @@ __global__ void __launch_bounds__(kScanThreads)
     }
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) {
-      if (first + k >= sequence.q_parts) continue;
-      // Not about the mean as it is rounded: where gain * r is large, that would show.
-      const double mean = seen > 0 ? of_value * inverse_of(seen) : 0.0;
-      const double x = is_product ? own - of_key * mean : is_value ? mean : own;
-      to[(first + k) * size] = static_cast<float>(x);
+      if (first + k >= all) continue;
+      if (until_next == 0 && first + k < sequence.q_parts * of_each) {
+        // Not about the mean as it is rounded: where gain * r is large, that would show.
+        const double mean = seen > 0 ? of_value * inverse_of(seen) : 0.0;
+        const double x = is_product ? own - of_key * mean : is_value ? mean : own;
+        *to = static_cast<float>(x);
+        to += size;
+        until_next = of_each;
+      }
+      --until_next;
       own += static_cast<double>(sums[k]);
       of_key += static_cast<double>(keys[k]);
       of_value += static_cast<double>(values[k]);

@@ -149,7 +149,7 @@ void with_hopper_kind(const Call<BFloat16>& call, Run&& run) {
 }
 
 inline dim3 dim3_of(const PassGrid& grid) {
-  return {static_cast<unsigned>(grid.heads), static_cast<unsigned>(grid.parts),
+  return {static_cast<unsigned>(grid.heads), static_cast<unsigned>(grid.parts * grid.blocks),
           static_cast<unsigned>(grid.chunks)};
 }
 

@@ -52,7 +52,8 @@ class Launcher {
 struct PassGrid {
   int64_t heads = 0, parts = 0, chunks = 1;
   int cluster = 0;
-  int teams = 0;  // of such a block, where there are two kinds
+  int teams = 0;   // of such a block, where there are two kinds
+  int blocks = 1;  // of a part of a causal forward by warpgroups, which are a cluster
 };
 
 template <typename T>

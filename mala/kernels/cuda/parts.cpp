@@ -79,4 +79,34 @@ int64_t sweep_part_tokens(int64_t heads, int64_t tiles, int64_t at_once) {
   return best * kHopperTile;
 }
 
+// In hundredths of the time that a team takes for a tile. Sums go from tile to tile: that takes its
+// time, too, and no block ends before the last tile has them. Where there are several parts, their
+// keys are summed first, by as many teams as sweep.
+SweepParts sweep_parts(int64_t heads, int64_t tiles, const DeviceFacts& device, int teams) {
+  constexpr int64_t kTile = 100, kLink = 10, kBlock = 150, kSummedTile = 35, kSumming = 300;
+  constexpr int64_t kMostSummed = kMostPartTokens / kHopperTile;
+  SweepParts best;
+  int64_t best_cost = 0;
+  auto consider = [&](int64_t parts, int blocks, int64_t at_once) {
+    const int64_t chain = blocks * teams, of_team = divide_up(tiles, parts * chain);
+    const int64_t sums = divide_up(of_team, kMostSummed), summed = divide_up(of_team, sums);
+    const int64_t of_part = summed * sums * chain;
+    const int64_t waves = divide_up(heads * parts, std::max<int64_t>(at_once, 1));
+    const int64_t by_teams = summed * sums * kTile + chain * kLink;
+    int64_t cost = waves * (std::max(by_teams, of_part * kLink) + kBlock);
+    if (parts > 1) cost += waves * of_team * kSummedTile + kSumming;
+    if (best_cost > 0 && cost >= best_cost) return;
+    best = {of_part * kHopperTile, summed * kHopperTile, blocks};
+    best_cost = cost;
+  };
+  for (int i = 0; i < DeviceFacts::kClusters; ++i) {
+    const int blocks = 1 << i;
+    if (device.cluster_blocks[i] > 0) consider(1, blocks, device.cluster_blocks[i] / blocks);
+  }
+  const int64_t most =
+      std::min(divide_up(tiles, teams), 2 * divide_up(device.multiprocessors, heads));
+  for (int64_t parts = 2; parts <= most; ++parts) consider(parts, 1, device.multiprocessors);
+  return best;
+}
+
 }  // namespace mala::gpu

@@ -38,4 +38,13 @@ int64_t hopper_part_tokens(const HopperSide& side, int64_t parts);
 // Tokens of the parts that causal sweeps have, each by a team, where so many run at once.
 int64_t sweep_part_tokens(int64_t heads, int64_t tiles, int64_t at_once);
 
+// How causal forwards share the tiles of each head: the teams of a cluster of blocks have a part,
+// and take its tiles in turn. Where there are several, or a state is wanted, keys are summed in
+// parts of `summed` tokens, of which a part of queries has a whole number.
+struct SweepParts {
+  int64_t tokens = 0, summed = 0;
+  int blocks = 1;
+};
+SweepParts sweep_parts(int64_t heads, int64_t tiles, const DeviceFacts& device, int teams);
+
 }  // namespace mala::gpu

@@ -147,7 +147,9 @@ void Plan<T>::place_sweeps(Direction direction, Arena& arena) {
   const int64_t key_slots = last_key_slot_ * call.kv_heads;
   const int64_t query_slots = backward ? last_query_slot_ * call.heads : 0;
   call.parts = arena.take<float>(std::max(key_slots, query_slots) * size);
-  call.prefixes = arena.take<float>(last_query_slot_ * call.kv_heads * size);
+  // Where the output turns out to be unfit for warpgroups, queries have as many parts as keys.
+  const int64_t prefixes = last_query_slot_ * (call.q_part_tokens / call.k_part_tokens);
+  call.prefixes = arena.take<float>(prefixes * call.kv_heads * size);
   if (!backward) return;
   call.suffixes = arena.take<float>(last_query_slot_ * call.kv_heads * size);
   call.token_weights =
@@ -232,9 +234,16 @@ bool Plan<T>::choose_hopper_sweeps(Direction direction, const DeviceFacts& devic
   }
   const int64_t longest = std::max<int64_t>(1, queries_.longest);
   const int64_t heads = std::max<int64_t>(1, queries_.total * call.heads / longest);
-  call.q_part_tokens = call.k_part_tokens = sweep_part_tokens(
-      heads, divide_up(longest, kHopperTile),
-      int64_t{forward ? kSweepTeamsOnHopper : kGradientTeamsOnHopper} * device.multiprocessors);
+  const int64_t tiles = divide_up(longest, kHopperTile);
+  if (forward) {
+    const SweepParts parts = sweep_parts(heads, tiles, device, kSweepTeamsOnHopper);
+    call.q_part_tokens = parts.tokens;
+    call.k_part_tokens = parts.summed;
+    sweep_blocks = parts.blocks;
+  } else {
+    call.q_part_tokens = call.k_part_tokens =
+        sweep_part_tokens(heads, tiles, int64_t{kGradientTeamsOnHopper} * device.multiprocessors);
+  }
   query_cluster = 1;
   return true;
 }
@@ -319,6 +328,8 @@ void Plan<T>::set_tensors(HeadsView<T> out) {
   call.vectors.out = has_vectors(out);
   if (call.vectors.out) return;
   query_cluster = 0;
+  if (is_causal_) call.q_part_tokens = call.k_part_tokens;
+  sweep_blocks = 1;
   has_whole_heads = has_spread_heads = false;
   find_parts();
 }

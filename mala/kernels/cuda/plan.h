@@ -85,7 +85,8 @@ struct Plan {
   int64_t units() const { return call.sequences * call.kv_heads; }
   PassGrid key_grid() const { return {units(), most_key_parts, 1, key_cluster, key_teams}; }
   PassGrid query_grid() const {
-    return {call.sequences * call.heads, most_query_parts, 1, query_cluster, query_teams};
+    return {
+        call.sequences * call.heads, most_query_parts, 1, query_cluster, query_teams, sweep_blocks};
   }
   PassGrid spread_grid() const { return {units(), std::max(most_key_parts, most_query_parts)}; }
 
@@ -93,6 +94,7 @@ struct Plan {
   int padded = 0;
   int64_t most_key_parts = 0, most_query_parts = 0;
   int key_cluster = 0, query_cluster = 0, key_teams = 0, query_teams = 0;  // see PassGrid
+  int sweep_blocks = 1;                                                    // see PassGrid
   bool has_whole_heads = false;   // both passes over a head in one kernel
   bool has_spread_heads = false;  // the same where a head has more blocks than a cluster
   int64_t scratch_bytes = 0;

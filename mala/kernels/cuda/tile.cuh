@@ -78,10 +78,21 @@ __device__ __forceinline__ uint32_t load_shared_one(uint32_t from) {
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(from));
   return x;
 }
+__device__ __forceinline__ float load_shared_float(uint32_t from) {
+  return float_of(load_shared_one(from));
+}
+__device__ __forceinline__ float2 load_shared_two(uint32_t from) {
+  float2 two;
+  asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];" : "=f"(two.x), "=f"(two.y) : "r"(from));
+  return two;
+}
 __device__ __forceinline__ void store_shared(uint32_t to, uint4 x) {
   asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(x.x), "r"(x.y), "r"(x.z),
                "r"(x.w)
                : "memory");
+}
+__device__ __forceinline__ void store_shared_two(uint32_t to, float2 two) {
+  asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(to), "f"(two.x), "f"(two.y) : "memory");
 }
 
 template <typename U>

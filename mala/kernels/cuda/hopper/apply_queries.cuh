@@ -4,6 +4,7 @@
 
 #include "mala/kernels/cuda/hopper/matrix.cuh"
 #include "mala/kernels/cuda/hopper/near_turns.cuh"
+#include "mala/kernels/cuda/hopper/shared_rows.cuh"
 #include "mala/kernels/cuda/weights.cuh"
 
 namespace mala::gpu::hopper {
@@ -19,25 +20,6 @@ __device__ __forceinline__ void fill_centred(const FineMatrix<kDim>& to, const f
   });
   to.fill_vector(head.value_mean);
 }
-
-// Four lanes share two rows. What follows from a row's sums is found by two of them: by the first
-// two for the upper row, by the others for the lower one.
-struct SharedRows {
-  bool lower = threadIdx.x & 2;
-
-  // The sum over all lanes of what they have of this lane's row.
-  __device__ __forceinline__ float sum(float of_upper, float of_lower) const {
-    const float mine = lower ? of_lower : of_upper, others = lower ? of_upper : of_lower;
-    const float sum = mine + __shfl_xor_sync(~0u, others, 2);
-    return sum + __shfl_xor_sync(~0u, sum, 1);
-  }
-  // What lanes found, of both rows.
-  __device__ __forceinline__ void tell(float mine, float (&both)[2]) const {
-    const float other = __shfl_xor_sync(~0u, mine, 2);
-    both[0] = lower ? other : mine;
-    both[1] = lower ? mine : other;
-  }
-};
 
 // A lane's queries of tile after tile, by way of slots in shared memory.
 template <int kDim>

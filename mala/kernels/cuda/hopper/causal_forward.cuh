@@ -1,30 +1,24 @@
-// The causal forward on Hopper: each team sweeps over the tokens of a part. Its queries see the
-// sums before a tile and the keys within it, up to their own.
+// The causal forward on Hopper: the blocks of a cluster have a part of a text, whose tiles their
+// teams take in turn. A tile's queries see the sums before it, which the team before hands on, and
+// the keys within it, up to their own.
 #pragma once
 
-#include "mala/kernels/cuda/hopper/causal_keys.cuh"
+#include "mala/kernels/cuda/hopper/causal_links.cuh"
+#include "mala/kernels/cuda/hopper/causal_scores.cuh"
 
 namespace mala::gpu::hopper {
 
 constexpr int kSweepTeams = kSweepTeamsOnHopper;
 
-// Rows as they come: values; keys and queries in turn. Vectors: two of each kind of sum, and sums
-// of each warp.
-constexpr int kForwardRaw = 2, kWarpSums = 4;
+// Rows as they come: values; keys and queries in turn.
+constexpr int kForwardRaw = 2;
 
-// Panels of each team; for all of them a triangle, turns and ones; broken rows of each.
+// Panels of each team; for all of them turns and ones.
 template <class Kind>
 struct SweepBlock {
-  static constexpr int kTeam = SweepPanels::bytes(kForwardRaw);
-  static constexpr int kTriangle = kSweepTeams * kTeam, kTurns = kTriangle + kTilePanelBytes;
-  static constexpr int kOnes = kTurns + TileTurns<Kind>::kBytes, kBroken = kOnes + kNarrowOnesBytes;
-  static constexpr int kBytes = kBroken + kSweepTeams * static_cast<int>(sizeof(BrokenRows));
+  static constexpr int kTeam = LinkPanels::bytes(kForwardRaw), kTurns = kSweepTeams * kTeam;
+  static constexpr int kOnes = kTurns + TileTurns<Kind>::kBytes, kBytes = kOnes + kNarrowOnesBytes;
   static_assert(kBytes <= kSharedBytes);
-};
-
-// What becomes of a lane's two queries: out = factor * (product + ratio * U + base * centre).
-struct SweepFactors {
-  float factor[2], ratio[2], base[2];
 };
 
 template <class Kind>
@@ -32,72 +26,79 @@ struct CausalSweep {
   const Call<BFloat16>& call;
   const Task& task;
   const Team<kGroupThreads>& team;
-  SweepPanels panels;
+  LinkPanels panels;
   TileLane lane;
   TileTurns<Kind> turns;
   UnitShare share;
-  uint32_t of_values, coming, triangle;  // panels
-  RowStream<> keys, values, queries;
-  BFloat16* out;
-  int seen;                     // keys before the tile
+  int64_t first;                // token of the tile
+  int step;                     // tokens from one to the next
+  int end, all_keys;            // with those before the call: of the part, of the sequence
   int keys_left, queries_left;  // from the tile's first on
-  SweepState<Kind> state;
+  TileSource keys, values, queries;
+  BFloat16* out;
+  uint32_t ones;
+  Link link;
 
+  // Tile `first` of the part, and every so many'th from there on. Begins to copy.
   __device__ __forceinline__ CausalSweep(const Call<BFloat16>& of, const Task& part,
-                                         const Team<kGroupThreads>& by, std::byte* memory,
-                                         const SweepTables& tables)
+                                         const Team<kGroupThreads>& by, const Link& to,
+                                         int first_tile, int of_all, uint32_t ones_at,
+                                         uint32_t table)
       : call(of),
         task(part),
         team(by),
-        panels(memory),
-        lane(by),
-        turns(tables.turns, by),
+        panels(to.panels),
+        lane(to.lane),
+        turns(table, by),
         share(lane.warp),
-        of_values(panels.raw(0)),
-        coming(panels.raw(1)),
-        triangle(tables.triangle),
-        keys(key_rows(of.inputs.k), part.first, share),
-        values(key_rows(of.inputs.v), part.first, share),
-        queries(query_rows<Kind>(of.inputs.q, part, true), part.first, share),
-        out(query_rows<Kind>(of.out, part, true).at(part.first + share.row, 8 * share.unit)),
-        seen(static_cast<int>(part.sequence.earlier + min(part.first, part.sequence.k_count))),
-        keys_left(static_cast<int>(min(part.end, part.sequence.k_count) - part.first)),
-        queries_left(static_cast<int>(part.end - part.first)),
-        state{turns, lane, panels, {}, {}, {}} {
+        first(part.first + first_tile * kRowTokens),
+        step(of_all * kRowTokens),
+        end(static_cast<int>(part.sequence.earlier + part.end)),
+        all_keys(static_cast<int>(part.sequence.earlier + part.sequence.k_count)),
+        keys_left(static_cast<int>(min(part.end, part.sequence.k_count) - first)),
+        queries_left(static_cast<int>(part.end - first)),
+        keys(key_rows(of.inputs.k), first, share),
+        values(key_rows(of.inputs.v), first, share),
+        queries(query_rows<Kind>(of.inputs.q, part, true), first, share),
+        out(query_rows<Kind>(of.out, part, true).at(first + share.row, 8 * share.unit)),
+        ones(ones_at),
+        link(to) {
+    if (queries_left <= 0) return;
     copy_keys(keys_left);
     copy_values(keys_left);
   }
 
-  __device__ __forceinline__ void run(const float* prefix, bool careful, uint32_t ones,
-                                      BrokenRows* broken_rows) {
-    state.start(prefix, call, task.sequence.earlier + task.first, team);
-    for (int tile = 0;; ++tile) {
+  // Before the cluster's threads wait for each other.
+  __device__ __forceinline__ void prepare() const {
+    if (team.thread == 0) {
+      panels.vectors_box().open(LinkPanels::kWriters);
+      panels.matrix_box().open(LinkPanels::kWriters);
+    }
+    if (Kind::kTurns && lane.warp == 1 && queries_left > 0) write_first_turns(0, first);
+  }
+
+  __device__ __forceinline__ void run(BrokenRows* broken_rows) {
+    for (int turn = 0; queries_left > 0; ++turn) {
       wait_copies<1>();  // for the keys; values come after them
       __syncwarp();
-      bool broken = false;
-      if (careful) {
-        wait_copies<0>();
-        team.sync();
-        broken = take_out_broken(coming, of_values, broken_rows, team.thread, team.index + 1);
-      }
-      stage_keys();
+      bool all_numbers = stage_keys(turn);
       wait_copies<1>();  // for the values
+      all_numbers &= are_numbers(of_values(), share);
       show_to_tensor_cores();
-      team.sync();
+      const bool broken = team.any(!all_numbers) && stage_without_broken(turn, broken_rows);
 
       TileRows found;
       SweepFactors factors;
-      apply(tile, ones, found, factors);
+      apply(turn, broken ? broken_rows : nullptr, found, factors);
       team.sync();  // nobody reads panels of this tile any more
-      if (broken) take_in_broken(tile + 1, found, *broken_rows);
+      if (broken) take_in_broken(found, *broken_rows);
       write(found, factors);
-      if (queries_left <= kRowTokens) break;
-      copy_values(keys_left - kRowTokens);
-      const int counted = max(min(keys_left, kRowTokens), 0);
-      seen += counted;
-      keys_left -= kRowTokens;
-      queries_left -= kRowTokens;
-      state.go_on(tile + 1, counted, seen);
+      first += step;
+      keys_left -= step;
+      queries_left -= step;
+      if (queries_left <= 0) break;
+      values.go_on(step, call.inputs.v.token_stride);
+      copy_values(keys_left);
     }
   }
 
@@ -106,151 +107,152 @@ struct CausalSweep {
       const HeadsView<const BFloat16>& view) const {
     return rows_of(view, task.sequence.batch, task.kv_head, task.sequence.k_first, true);
   }
+  __device__ __forceinline__ uint32_t of_values() const { return panels.raw(0); }
+  __device__ __forceinline__ uint32_t coming() const { return panels.raw(1); }
+  __device__ __forceinline__ uint64_t rotated_keys() const {
+    return panel(panels.address + LinkPanels::kRotated);
+  }
   __device__ __forceinline__ void copy_keys(int left) {
-    keys.copy(call.inputs.k.token_stride, left, share, coming);
+    keys.copy(call.inputs.k.token_stride, left, share, coming());
     commit_copies();
   }
   __device__ __forceinline__ void copy_values(int left) {
-    values.copy(call.inputs.v.token_stride, left, share, of_values);
-    commit_copies();
-  }
-  __device__ __forceinline__ void copy_queries(int left) {
-    queries.copy(call.inputs.q.token_stride, left, share, coming);
+    values.copy(call.inputs.v.token_stride, left, share, of_values());
     commit_copies();
   }
 
-  // Keys before and after they turn become panels, and the latter sums of each warp.
-  __device__ __forceinline__ void stage_keys() {
-    TileRows k = tile_features(coming, lane, keys_left);
+  // Keys before and after they turn become panels, and the latter sums of each warp. Whether the
+  // lane saw only numbers.
+  __device__ __forceinline__ bool stage_keys(int turn) {
+    TileRows k = tile_features(coming(), lane, keys_left);
     __syncwarp();
-    copy_queries(queries_left);
-    if (Kind::kTurns) store_rows(panels.address + SweepPanels::kPlain, lane.places, k);
-    turns.rotate(k);
-    store_rows(panels.address + SweepPanels::kRotated, lane.places, k);
+    queries.copy(call.inputs.q.token_stride, queries_left, share, coming());
+    commit_copies();
+    if (Kind::kTurns) store_rows(panels.address + LinkPanels::kPlain, lane.places, k);
+    rotate(turn, k);
+    store_rows(panels.address + LinkPanels::kRotated, lane.places, k);
     const float2 sums = warp_column_sums(k);
-    *reinterpret_cast<float2*>(panels.vector(kWarpSums + lane.warp) + lane.column(lane.g)) = sums;
+    store_shared_two(panels.of_warp(lane.warp) + 4 * lane.column(lane.g), sums);
+    return is_number(sums.x) && is_number(sums.y);
+  }
+  // Stages the tile's keys once more, and leaves out what is no number. Whether there was such.
+  __device__ __forceinline__ bool stage_without_broken(int turn, BrokenRows* rows) {
+    wait_copies<0>();
+    __syncwarp();
+    copy_keys(keys_left);
+    wait_copies<0>();
+    team.sync();
+    const bool found = take_out_broken(coming(), of_values(), rows, team.thread, team.index + 1);
+    stage_keys(turn);
+    show_to_tensor_cores();
+    team.sync();
+    return found;
   }
 
-  // The tile's queries: what they find, still without their factors.
-  __device__ __forceinline__ void apply(int tile, uint32_t ones, TileRows& found,
+  // The tile's queries: what they find, still without their factors. `broken` has what was left
+  // out.
+  __device__ __forceinline__ void apply(int turn, const BrokenRows* broken, TileRows& found,
                                         SweepFactors& factors) {
-    TwoSums s, r;
-    PartRows left;
+    SweepScores sums;
+    TileSums tile;
+    TileRows q, scores;
+    const bool hands_on = queries_left > kRowTokens;
+    tile.rotated_keys = panels.sum_of_warps();
     {
       TileRows prefixes;
-      if (Kind::kTurns) fill_rows(prefixes, panels.key_sum(tile));
       begin_products();
       if (Kind::kTurns) {
-        add_rows_up(prefixes, panel(panels.address + SweepPanels::kPlain), panel(triangle));
-        commit_products();
+        sum_rows_up(prefixes, panel(panels.address + LinkPanels::kPlain), lane.warp);
       }
-      state.add(of_values, ones);
+      tile.multiply_keys(panel(of_values()), rotated_keys(), ones);
       wait_copies<0>();
       __syncwarp();
-      TileRows q = tile_features(coming, lane, kRowTokens);
+      q = tile_features(coming(), lane, kRowTokens);
       __syncwarp();
-      copy_keys(keys_left - kRowTokens);
+      keys.go_on(step, call.inputs.k.token_stride);
+      queries.go_on(step, call.inputs.q.token_stride);
+      copy_keys(keys_left - step);
+      wait_products();
+      tile.keys = {};
       if (Kind::kTurns) {
-        wait_products<1>();
-        meet_prefixes(tile, prefixes, q, s);
-        turns.rotate(q);
+        sums.s.add(q, prefixes);
+        if (lane.warp == 3) tile.keys = last_row(prefixes);
       }
-#pragma unroll
-      for (int j = 0; j < 8; ++j) r.add(q, j, two_of(panels.rotated_sum(tile), j));
-      left = PartRows(q);
     }
-    if (lane.warp == 0) add_rotated(tile);
-
-    TileRows scores;
+    if (broken) tile.spoil(*broken, lane);
+    const TileKeys seen{keys_before(), max(min(keys_left, kRowTokens), 0)};
+    panels.vectors_box().wait(turn);
+    link.find_centre(turn, seen, tile);
+    if (hands_on) link.pass_vectors(turn, tile);
+    if (Kind::kTurns) {
+      if (lane.warp == 1 && queries_left > step) write_first_turns(turn + 1, first + step);
+      add(sums.s, q, panels.keys(turn));
+      rotate(turn, q);
+    }
+    add(sums.r, q, panels.rotated_keys(turn));
+    tile.take_about_centre();
+    panels.matrix_box().wait(turn);
+    TileRows matrix = link.received();
+    if (seen.move_centre()) link.move_centre(turn, tile.centre, matrix);
+    show_to_tensor_cores();
     begin_products();
-    multiply_parts<RightRows::kKept>(scores, left, panel(panels.address + SweepPanels::kRotated),
-                                     false);
+    multiply_received(found, q, panels);
     commit_products();
-    multiply_parts<RightRows::kKept>(found, left, panel(panels.address + SweepPanels::kMatrix),
-                                     false);
-    commit_products();
-    wait_products<1>();
-    TwoSums in_tile;
-    mask(scores, in_tile);
-    find_factors(s, r, in_tile, factors);
+    if (hands_on) {
+#pragma unroll
+      for (int i = 0; i < 32; ++i) matrix.c[i] += tile.matrix.c[i];
+      link.pass_matrix(matrix);
+    }
     wait_products();
-    const PartRows weights = weigh(scores, factors);
+    if (hands_on) link.tell_of_matrix();
+    {
+      const PartRows left(q);
+      begin_products();
+      multiply_parts<RightRows::kKept>(scores, left, rotated_keys(), false);
+      commit_products();
+      wait_products();
+    }
+
+    mask(scores, lane, sums.in_tile);
+    factors = factors_of<Kind>(call, lane, seen.before, keys_left, sums);
+    const PartRows weights = weigh(scores, lane, factors);
     begin_products();
-    multiply_means(found, factors.ratio, factors.base, panels.address);
-    multiply_by<RightRows::kSummed>(found, weights, panel(of_values));
+    multiply_means(found, factors.ratio, factors.base, panels.means(turn));
+    multiply_by<RightRows::kSummed>(found, weights, panel(of_values()));
     commit_products();
     wait_products();
   }
 
-  // By one warp: the sum of rotated keys before the next tile, from those of the warps.
-  __device__ __forceinline__ void add_rotated(int tile) const {
-    const int pair = threadIdx.x % 32;
-    auto two = [&](const float* vector) { return reinterpret_cast<const float2*>(vector)[pair]; };
-    float2 sum = two(panels.rotated_sum(tile));
-#pragma unroll
-    for (int warp = 0; warp < 4; ++warp) {
-      const float2 more = two(panels.vector(kWarpSums + warp));
-      sum.x += more.x;
-      sum.y += more.y;
-    }
-    state.set_rotated(tile + 1, pair, sum);
+  // By one warp: how the first token of tile number `turn` turns.
+  __device__ __forceinline__ void write_first_turns(int turn, int64_t token) const {
+    const unsigned pair = threadIdx.x % 32;
+    const OneTurn first_turn(call.q_turning, task.sequence.earlier + token);
+    store_shared_two(panels.first_turns(turn) + 8 * pair, first_turn.of(static_cast<int>(pair)));
   }
-
-  // s of both rows; and the last row of all is what the next tile begins with.
-  __device__ __forceinline__ void meet_prefixes(int tile, const TileRows& prefixes,
-                                                const TileRows& q, TwoSums& s) const {
-    s.add(q, prefixes);
-    if (lane.warp == 3 && lane.g == 7) keep_row(prefixes, 1, lane, panels.key_sum(tile + 1));
-  }
-
-  // Scores with later tokens become zero; the sums of the others.
-  __device__ __forceinline__ void mask(TileRows& scores, TwoSums& sums) const {
-    for_steps_up_to(lane.warp, [&](auto step) {
-      constexpr int kStep = decltype(step)::value, kFirst = 8 * kStep;
-      if (kStep == lane.warp) clear_unseen<kFirst>(scores, lane);
+  // As the rows' positions tell: by their places in the tile, and by its first one.
+  __device__ __forceinline__ void rotate(int turn, TileRows& x) const {
+    if (!Kind::kTurns) return;
+    turns.rotate(x);
 #pragma unroll
-      for (int i = kFirst; i < kFirst + 8; ++i) sums.of[i / 2 % 2] += scores.c[i];
-    });
-  }
-
-  // scores + ratio, of tokens up to the row's own. The two nearly cancel where r is large, and cost
-  // fewer digits here than in the sums over keys.
-  __device__ __forceinline__ PartRows weigh(TileRows& scores, const SweepFactors& factors) const {
-    PartRows weights = {};
-    for_steps_up_to(lane.warp, [&](auto step) {
-      constexpr int kStep = decltype(step)::value, kFirst = 8 * kStep;
+    for (int j = 0; j < 8; ++j) {
+      const float2 by = load_shared_two(panels.first_turns(turn) + 32 * j + 8 * lane.t);
 #pragma unroll
-      for (int i = kFirst; i < kFirst + 8; ++i) scores.c[i] += factors.ratio[i / 2 % 2];
-      if (kStep == lane.warp) clear_unseen<kFirst>(scores, lane);
-      weights.set(kStep, scores);
-    });
-    return weights;
-  }
-
-  // Values of the tile enter as they are: what they have in common is taken off the centre's
-  // weight.
-  __device__ __forceinline__ void find_factors(const TwoSums& s, const TwoSums& r,
-                                               const TwoSums& in_tile, SweepFactors& to) const {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const float scores = row_sum(in_tile.of[half]), rotated = row_sum(r.of[half]) + scores;
-      const float plain = Kind::kTurns ? row_sum(s.of[half]) : rotated;
-      const int of_tile = max(min(lane.row(half) + 1, keys_left), 0);
-      const float inverse = nearly_inverse(static_cast<float>(seen + of_tile));
-      const CausalWeights weights = causal_weights(
-          call, call.key_mean ? call.scale * inverse : call.scale, inverse, plain, rotated);
-      // So small a number leaves nothing of a product.
-      to.factor[half] = fabsf(weights.product) < 1e-30f ? 1e-30f : weights.product;
-      const float of_factor = nearly_inverse(to.factor[half]);
-      to.ratio[half] = weights.mean * of_factor;
-      to.base[half] =
-          weights.base * of_factor - fmaf(to.ratio[half], static_cast<float>(of_tile), scores);
+      for (int half = 0; half < 2; ++half) {
+        rotate_pair<false>(x.at(j, half, 0), x.at(j, half, 1), by.x, by.y);
+      }
     }
   }
+  static __device__ __forceinline__ void add(TwoSums& to, const TileRows& rows, uint32_t vector) {
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+      to.add(rows, j, load_shared_two(vector + 32 * j + threadIdx.x % 4 * 8));
+    }
+  }
+  // Of all tokens before the tile's first.
+  __device__ __forceinline__ int keys_before() const { return min(end - queries_left, all_keys); }
 
-  // What was taken out has its effect: on this tile's queries, and on all after it.
-  __device__ __forceinline__ void take_in_broken(int next, TileRows& found,
-                                                 const BrokenRows& broken) {
+  // What was left out has its effect on this tile's queries.
+  __device__ __forceinline__ void take_in_broken(TileRows& found, const BrokenRows& broken) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
 #pragma unroll
@@ -261,21 +263,16 @@ struct CausalSweep {
           if (lane.row(half) >= from) found.at(j, half, which) = NAN;
         }
       }
-      if (broken.by_value[lane.row(half)] < kRowTokens) state.values.c[2 * half] = NAN;
     }
-    if (broken.by_key < kRowTokens && team.thread < 64) {
-      panels.key_sum(next)[team.thread] = panels.rotated_sum(next)[team.thread] = NAN;
-    }
-    team.sync();
   }
 
   __device__ __forceinline__ void write(TileRows& found, const SweepFactors& factors) {
 #pragma unroll
     for (int i = 0; i < 32; ++i) found.c[i] *= factors.factor[i / 2 % 2];
     if (Kind::kTail) add_tail(found);
-    write_rows(found, lane, share, panels.address + SweepPanels::kPlain,
+    write_rows(found, lane, share, panels.address + LinkPanels::kPlain,
                {out, call.out.token_stride, queries_left});
-    out += kRowTokens * call.out.token_stride;
+    out += step * call.out.token_stride;
   }
 
   __device__ __forceinline__ void add_tail(TileRows& found) const {
@@ -303,30 +300,58 @@ struct CausalSweep {
   }
 };
 
-// One dimension: as many teams as all heads of queries have parts.
+// Link number `index` of the chain that a cluster's teams are.
+template <class Kind>
+__device__ __forceinline__ Link link_of(const Cluster& cluster, const Team<kGroupThreads>& team,
+                                        uint32_t memory) {
+  using Block = SweepBlock<Kind>;
+  const bool leaves = team.index + 1 == kSweepTeams,
+             ends = leaves && cluster.rank + 1 == cluster.size;
+  const bool is_far = leaves && cluster.size > 1;
+  const int next = leaves ? 0 : team.index + 1;
+  auto in_cluster = [&](uint32_t mine) {
+    return is_far ? address_in_block(mine, ends ? 0 : cluster.rank + 1) : mine;
+  };
+  return {.lane = TileLane(team),
+          .panels = {memory + team.index * Block::kTeam},
+          .next = {in_cluster(memory + next * Block::kTeam)},
+          .is_far = is_far,
+          .next_turn = ends ? 1 : 0};
+}
+
+// Grid (heads of queries, blocks of their parts), those of a part a cluster.
 template <class Kind>
 __global__ void __launch_bounds__(kSweepTeams* kGroupThreads, 1)
-    causal_forward_kernel(const __grid_constant__ Call<BFloat16> call, unsigned heads,
-                          unsigned parts) {
+    causal_forward_kernel(const __grid_constant__ Call<BFloat16> call) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(kAlign) std::byte panels_of_block[];
   std::byte* memory = panels_of_block;
   const Team<kGroupThreads> team;
   using Block = SweepBlock<Kind>;
   const uint32_t at = shared_address(memory);
-  const SweepTables tables{at + Block::kTriangle, at + Block::kTurns};
   wait_for_previous();
   let_next_begin();
-  fill_ones(at + Block::kOnes, kNarrowOnesBytes);
-  tables.template fill<Kind>(call);
-  const SweepPart part = sweep_part(heads, kSweepTeams, team.index);
-  if (part.part >= parts) return;
-  const Task task = query_task(call, part.head, part.part);
+  const Cluster cluster;
+  const int64_t part = blockIdx.y / cluster.size;
+  const Task task = query_task(call, blockIdx.x, part);
   if (task.first == task.end) return;
-  CausalSweep<Kind> sweep(call, task, team, memory + team.index * Block::kTeam, tables);
-  auto* broken = reinterpret_cast<BrokenRows*>(memory + Block::kBroken) + team.index;
-  sweep.run(call.prefixes + sweep_slot(call, task, part.part) * call.layout.size(),
-            keys_need_care(call, task, part.part, team), at + Block::kOnes, broken);
+  const Link link = link_of<Kind>(cluster, team, at);
+  const int index = static_cast<int>(cluster.rank) * kSweepTeams + team.index;
+  CausalSweep<Kind> sweep(call, task, team, link, index,
+                          static_cast<int>(cluster.size) * kSweepTeams, at + Block::kOnes,
+                          at + Block::kTurns);
+  fill_ones(at + Block::kOnes, kNarrowOnesBytes);
+  if (Kind::kTurns) TileTurns<Kind>::fill(call.q_turning, at + Block::kTurns);
+  sweep.prepare();
+  show_to_tensor_cores();
+  cluster.sync();
+  if (index == 0) {
+    const float* before = call.prefixes + sweep_slot(call, task, part) * call.layout.size();
+    link.begin(call.layout, call.prefixes ? before : nullptr);
+  }
+  sweep.run(
+      reinterpret_cast<BrokenRows*>(memory + team.index * Block::kTeam + LinkPanels::kBroken));
+  cluster.sync();  // nobody writes to those who left
 #else
   __trap();  // never launched there
 #endif

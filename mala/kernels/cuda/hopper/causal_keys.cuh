@@ -118,19 +118,4 @@ struct SweepState {
   }
 };
 
-// to += a * (values' sum) + b * centre, with numbers a and b of each row.
-__device__ __forceinline__ void multiply_means(TileRows& to, const float (&a)[2],
-                                               const float (&b)[2], uint32_t address) {
-  const bool of_centre = threadIdx.x & 2;
-  LeftTwos left{};
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    left.at[half] = parts_of(of_centre ? b[half] : a[half]);
-  }
-  constexpr int kPanel = SweepPanels::kNarrow;
-  const uint64_t right =
-      uint64_t{((address + kPanel) & 0x3FFFFu) >> 4} | uint64_t{kNarrowGroupBytes >> 4} << 32;
-  multiply<64, RightRows::kKept>(to.c, left, right);
-}
-
 }  // namespace mala::gpu::hopper

@@ -28,16 +28,31 @@ __device__ __forceinline__ int64_t sweep_slot(const Call<BFloat16>& call, const 
   return sequence.q_parts_before * call.kv_heads + task.kv_head * sequence.q_parts + part;
 }
 
+// The thread's number, asked for here: what follows from it need not be kept since it was asked for
+// before.
+__device__ __forceinline__ unsigned thread_again() {
+  unsigned thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+}
+
 // A lane of a sweep: where it stands in a tile.
 struct TileLane {
   int warp, g, t;
   WarpPlaces places;
 
   __device__ __forceinline__ explicit TileLane(const Team<kGroupThreads>& team)
-      : warp(__shfl_sync(~0u, team.thread / 32, 0)),
-        g(team.thread % 32 / 4),
-        t(team.thread % 4),
-        places(warp) {}
+      : TileLane(__shfl_sync(~0u, team.thread / 32, 0), team.thread) {}
+  __device__ __forceinline__ TileLane(int of_warp, unsigned thread)
+      : warp(of_warp),
+        g(static_cast<int>(thread % 32 / 4)),
+        t(static_cast<int>(thread % 4)),
+        places(of_warp, thread) {}
+
+  // Where registers are few, so that it lives no longer than it is needed.
+  static __device__ __forceinline__ TileLane again(int of_warp) {
+    return {of_warp, thread_again()};
+  }
 
   __device__ __forceinline__ int row(int half) const { return 16 * warp + g + 8 * half; }
   __device__ __forceinline__ int column(int j) const { return 8 * j + 2 * t; }
@@ -128,10 +143,14 @@ struct UnitShare {
   int row, unit;
   uint32_t first;  // place
 
-  __device__ __forceinline__ explicit UnitShare(int warp)
-      : row(16 * warp + static_cast<int>(threadIdx.x % 32 / 8)),
-        unit(static_cast<int>(threadIdx.x % 8)),
+  __device__ __forceinline__ explicit UnitShare(int warp, unsigned thread = threadIdx.x)
+      : row(16 * warp + static_cast<int>(thread % 32 / 8)),
+        unit(static_cast<int>(thread % 8)),
         first(in_panel(row, unit)) {}
+
+  static __device__ __forceinline__ UnitShare again(int warp) {
+    return UnitShare(warp, thread_again());
+  }
 
   // Four rows further on a unit has changed places with the fourth from it.
   __device__ __forceinline__ uint32_t place(int i) const {
@@ -139,24 +158,33 @@ struct UnitShare {
   }
 };
 
-// A lane's first unit of the rows of tile after tile.
-template <bool kBack = false>
-struct RowStream {
+// A lane's first unit of the rows of a tile.
+struct TileSource {
   const BFloat16* next;
 
-  __device__ __forceinline__ RowStream(const Rows<const BFloat16>& rows, int64_t first,
-                                       const UnitShare& share)
+  __device__ __forceinline__ TileSource(const Rows<const BFloat16>& rows, int64_t first,
+                                        const UnitShare& share)
       : next(rows.at(first + share.row, 8 * share.unit)) {}
 
-  // A tile begins its way to a panel, `left` rows of it: each warp copies what it has itself. Then
-  // comes the next one, or the one before.
+  // A tile begins its way to a panel, `left` rows of it: each warp copies what it has itself.
   __device__ __forceinline__ void copy(int64_t stride, int left, const UnitShare& share,
-                                       uint32_t panel) {
+                                       uint32_t panel) const {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       copy_async(panel + share.place(i), next + 4 * i * stride, share.row + 4 * i < left);
     }
-    next += (kBack ? -kRowTokens : kRowTokens) * stride;
+  }
+  __device__ __forceinline__ void go_on(int tokens, int64_t stride) { next += tokens * stride; }
+};
+// Of tile after tile, or back.
+template <bool kBack = false>
+struct RowStream : TileSource {
+  using TileSource::TileSource;
+
+  __device__ __forceinline__ void copy(int64_t stride, int left, const UnitShare& share,
+                                       uint32_t panel) {
+    TileSource::copy(stride, left, share, panel);
+    go_on(kBack ? -kRowTokens : kRowTokens, stride);
   }
 };
 

@@ -14,8 +14,8 @@ using TileRows = Accumulator<64>;
 struct WarpPlaces {
   uint32_t first;
 
-  __device__ __forceinline__ explicit WarpPlaces(int warp) {
-    const int lane = static_cast<int>(threadIdx.x % 32);
+  __device__ __forceinline__ explicit WarpPlaces(int warp, unsigned thread = threadIdx.x) {
+    const int lane = static_cast<int>(thread % 32);
     first = in_panel(16 * warp + lane % 16, lane / 16);
   }
   __device__ __forceinline__ uint32_t at(int step) const { return first ^ (2 * step) << 4; }
@@ -141,6 +141,22 @@ __device__ __forceinline__ void add_rows_up(TileRows& to, uint64_t tile, uint64_
     const uint64_t right = step_of<RightRows::kSummed>(tile, step);
     multiply<64, kLeft>(to.c, left, moved(right, kTilePanelBytes), true);
     multiply<64, kLeft>(to.c, left, right, true);
+  }
+}
+
+// to = of each row the sum up to it, with a triangle that is made in registers, of rows of warp
+// `warp`.
+__device__ __forceinline__ void sum_rows_up(TileRows& to, uint64_t tile, int warp) {
+  const int g = static_cast<int>(threadIdx.x % 32 / 4), t = static_cast<int>(threadIdx.x % 4);
+  const uint32_t diagonal = (2 * t <= g ? 0x3F80u : 0) | (2 * t < g ? 0x3F800000u : 0);
+#pragma unroll
+  for (int step = 0; step < 4; ++step) {
+    const uint32_t before = step < warp ? kTwoOnes : 0;
+    const uint32_t own = step == warp ? diagonal : before;
+    const LeftTwos left{{own, step <= warp ? kTwoOnes : 0, before, own}};
+    const uint64_t right = step_of<RightRows::kSummed>(tile, step);
+    multiply<64, RightRows::kSummed>(to.c, left, moved(right, kTilePanelBytes), step > 0);
+    multiply<64, RightRows::kSummed>(to.c, left, right, true);
   }
 }
 
