@@ -12,7 +12,7 @@ namespace mala::gpu::hopper {
 template <class Kind>
 struct SweepState {
   TileTurns<Kind> turns;
-  TileLane lane;
+  int warp;
   SweepPanels panels;
   TileRows matrix;
   Accumulator<8> values;
@@ -23,6 +23,7 @@ struct SweepState {
   __device__ __forceinline__ void start(const float* from, const Call<BFloat16>& call,
                                         int64_t position, const Team<kGroupThreads>& team) {
     const StateLayout& layout = call.layout;
+    const TileLane lane = TileLane::again(warp);
     const float* rotated = from + layout.rotated_keys();
     const OneTurn turn(call.q_turning, Kind::kTurns ? position : 0);
     if (team.thread < 64) panels.key_sum(0)[team.thread] = from[layout.keys() + team.thread];
@@ -75,7 +76,7 @@ struct SweepState {
 #pragma unroll
       for (int half = 0; half < 2; ++half) centre[half] = inverse * values.c[2 * half];
     }
-    turn_columns<true>(matrix, turns, lane);
+    turn_columns<true>(matrix, turns, TileLane::again(warp));
     show(next);
   }
 
@@ -96,6 +97,7 @@ struct SweepState {
   // The matrix about the centre, and the values' sum about it, become right sides of products.
   __device__ __forceinline__ void show(int tile) const {
     const float* rotated = panels.rotated_sum(tile);
+    const TileLane lane = TileLane::again(warp);
     TileRows centred;
 #pragma unroll
     for (int j = 0; j < 8; ++j) {

@@ -7,6 +7,7 @@
 
 #include "mala/kernels/cuda/hopper/causal_keys.cuh"
 #include "mala/kernels/cuda/hopper/causal_sums.cuh"
+#include "mala/kernels/cuda/hopper/shared_rows.cuh"
 
 namespace mala::gpu::hopper {
 
@@ -29,9 +30,8 @@ struct CausalQueryGradients {
   const Task& task;
   const Team<kGroupThreads>& team;
   SweepPanels panels;
-  TileLane lane;
+  int warp;
   TileTurns<Kind> turns;
-  UnitShare share;
   uint32_t triangle;
   RowStream<> keys, values, queries, gradients;
   BFloat16* d_query;
@@ -47,21 +47,21 @@ struct CausalQueryGradients {
         task(part),
         team(by),
         panels(memory),
-        lane(by),
+        warp(TileLane(by).warp),
         turns(tables.turns, by),
-        share(lane.warp),
         triangle(tables.triangle),
-        keys(key_rows<Kind>(of.inputs.k, part, true), part.first, share),
-        values(key_rows<Kind>(of.inputs.v, part, true), part.first, share),
-        queries(query_rows<Kind>(of.inputs.q, part, true), part.first, share),
-        gradients(query_rows<Kind>(of.out_gradient, part, true), part.first, share),
+        keys(key_rows<Kind>(of.inputs.k, part, true), part.first, UnitShare::again(warp)),
+        values(key_rows<Kind>(of.inputs.v, part, true), part.first, UnitShare::again(warp)),
+        queries(query_rows<Kind>(of.inputs.q, part, true), part.first, UnitShare::again(warp)),
+        gradients(query_rows<Kind>(of.out_gradient, part, true), part.first,
+                  UnitShare::again(warp)),
         d_query(query_rows<Kind>(of.gradients.q, part, true)
-                    .at(part.first + share.row, 8 * share.unit)),
+                    .at(part.first + UnitShare::again(warp).row, 8 * UnitShare::again(warp).unit)),
         weights(weights_of(of, part.sequence, part.head) + part.first),
         seen(static_cast<int>(part.sequence.earlier + min(part.first, part.sequence.k_count))),
         keys_left(static_cast<int>(min(part.end, part.sequence.k_count) - part.first)),
         queries_left(static_cast<int>(part.end - part.first)),
-        state{turns, lane, panels, {}, {}, {}} {
+        state{turns, warp, panels, {}, {}, {}} {
     copy_others(0, keys_left, queries_left);
     copy_queries(queries_left);
   }
@@ -81,7 +81,7 @@ struct CausalQueryGradients {
       TileRows gradient;
       apply(tile, ones, gradient);
       if (broken < kRowTokens) take_in(tile, broken, gradient, *broken_rows);
-      write_rows(gradient, lane, share, of_queries(),
+      write_rows(gradient, TileLane::again(warp), UnitShare::again(warp), of_queries(),
                  {d_query, call.gradients.q.token_stride, queries_left});
       if (queries_left <= kRowTokens) break;
       d_query += kRowTokens * call.gradients.q.token_stride;
@@ -112,18 +112,20 @@ struct CausalQueryGradients {
   }
 
   __device__ __forceinline__ void copy_others(int tile, int of_keys_left, int of_queries_left) {
+    const UnitShare share = UnitShare::again(warp);
     keys.copy(call.inputs.k.token_stride, of_keys_left, share, of_keys());
     values.copy(call.inputs.v.token_stride, of_keys_left, share, of_values(tile));
     gradients.copy(call.out_gradient.token_stride, of_queries_left, share, of_gradients(tile));
     commit_copies();
   }
   __device__ __forceinline__ void copy_queries(int left) {
-    queries.copy(call.inputs.q.token_stride, left, share, of_queries());
+    queries.copy(call.inputs.q.token_stride, left, UnitShare::again(warp), of_queries());
     commit_copies();
   }
 
   // Keys before and after they turn become panels.
   __device__ __forceinline__ void stage_keys(int tile) {
+    const TileLane lane = TileLane::again(warp);
     TileRows k = tile_features(of_keys(), lane, keys_left);
     __syncwarp();
     copy_others(tile + 1, keys_left - kRowTokens, queries_left - kRowTokens);
@@ -143,9 +145,10 @@ struct CausalQueryGradients {
       sum_keys_up(panels.key_sum(tile), plain_keys(), sums);
       wait_copies<1>();  // for the queries
       __syncwarp();
-      q = tile_features(of_queries(), lane, kRowTokens);
+      q = tile_features(of_queries(), TileLane::again(warp), kRowTokens);
       wait_products();
       s.add(q, sums);
+      const TileLane lane = TileLane::again(warp);
       if (lane.warp == 3 && lane.g == 7) keep_row(sums, 1, lane, panels.key_sum(tile + 1));
 
       Accumulator<8> means;
@@ -155,7 +158,7 @@ struct CausalQueryGradients {
       turns.rotate(q);
       wait_products<2>();
       r.add(q, sums);
-      if (lane.warp == 3 && lane.g == 7) keep_rotated(tile + 1, sums);
+      if (warp == 3 && TileLane::again(warp).g == 7) keep_rotated(tile + 1, sums);
       meet_values(tile, by_values);
       wait_products();
       share_means(means, of_sum, of_centre);
@@ -186,7 +189,7 @@ struct CausalQueryGradients {
     wait_products();
 #pragma unroll
     for (int i = 0; i < 32; ++i) x.c[i] = fmaf(by.plain[i / 2 % 2], plain.c[i], x.c[i]);
-    multiply_slopes(x, of_queries(), lane);
+    multiply_slopes(x, of_queries(), TileLane::again(warp));
     __syncwarp();
   }
 
@@ -202,6 +205,7 @@ struct CausalQueryGradients {
   // g . v of all values of the tile, not waited for.
   __device__ __forceinline__ void meet_values(int tile, TileRows& to) const {
     const uint64_t right = panel(of_values(tile));
+    const TileLane lane = TileLane::again(warp);
     begin_products();
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
@@ -229,6 +233,7 @@ struct CausalQueryGradients {
   // Of a row, lanes have the two parts of the one, then those of the other.
   __device__ __forceinline__ void share_means(const Accumulator<8>& means, float (&of_sum)[2],
                                               float (&of_centre)[2]) const {
+    const TileLane lane = TileLane::again(warp);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float own = means.at(0, half, 0);
@@ -240,6 +245,7 @@ struct CausalQueryGradients {
   }
 
   __device__ __forceinline__ void keep_rotated(int next, const TileRows& sums) const {
+    const TileLane lane = TileLane::again(warp);
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       state.set_rotated(next, 4 * j + lane.t, {sums.at(j, 1, 0), sums.at(j, 1, 1)});
@@ -250,12 +256,13 @@ struct CausalQueryGradients {
   __device__ __forceinline__ PartRows mask(TileRows& x, const float (&centre)[2],
                                            TwoSums& sums) const {
     PartRows parts = {};
+    const TileLane lane = TileLane::again(warp);
     for_steps_up_to(lane.warp, [&](auto step) {
       constexpr int kStep = decltype(step)::value, kFirst = 8 * kStep;
 #pragma unroll
       for (int i = kFirst; i < kFirst + 8; ++i) x.c[i] -= centre[i / 2 % 2];
       if (kStep == lane.warp) clear_unseen<kFirst>(x, lane);
-      if (keys_left < kRowTokens) clear_missing<kStep>(x);
+      if (keys_left < kRowTokens) clear_missing<kStep>(x, lane);
 #pragma unroll
       for (int i = kFirst; i < kFirst + 8; ++i) sums.of[i / 2 % 2] += x.c[i];
       parts.set(kStep, x);
@@ -263,7 +270,7 @@ struct CausalQueryGradients {
     return parts;
   }
   template <int kStep>
-  __device__ __forceinline__ void clear_missing(TileRows& x) const {
+  __device__ __forceinline__ void clear_missing(TileRows& x, const TileLane& lane) const {
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       if (16 * kStep + i / 4 * 8 + 2 * lane.t + i % 2 >= keys_left) x.c[8 * kStep + i] = 0.0f;
@@ -280,26 +287,28 @@ struct CausalQueryGradients {
   __device__ __forceinline__ RowFactors find_factors(const TwoSums& s, const TwoSums& r,
                                                      const TwoSums& met, const TwoSums& by_values,
                                                      const float (&by_centre)[2]) const {
-    RowFactors to;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int of_tile = max(min(lane.row(half) + 1, keys_left), 0);
-      const float inverse = nearly_inverse(static_cast<float>(seen + of_tile));
-      const CausalWeights w =
-          causal_weights(call, call.key_mean ? call.scale * inverse : call.scale, inverse,
-                         row_sum(s.of[half]), row_sum(r.of[half]));
-      const CausalSlopes slopes =
-          causal_slopes(call, w, row_sum(met.of[half]), by_values.of[half], by_centre[half]);
-      // So small a number leaves nothing of a product.
-      to.product[half] = fabsf(w.product) < 1e-30f ? 1e-30f : w.product;
-      to.rotated[half] = slopes.rotated;
-      to.plain[half] = slopes.plain;
-      if (lane.t == 0 && lane.row(half) < queries_left) {
-        const float ratio = slopes.rotated * nearly_inverse(to.product[half]) - by_centre[half];
-        *reinterpret_cast<float4*>(weights + lane.row(half)) = {to.product[half], slopes.plain,
-                                                                ratio, w.mean};
-      }
+    const SharedRows rows;
+    const TileLane lane = TileLane::again(warp);
+    const int row = rows.lower ? lane.row(1) : lane.row(0);
+    const float of_centre = rows.lower ? by_centre[1] : by_centre[0];
+    const int of_tile = max(min(row + 1, keys_left), 0);
+    const float inverse = nearly_inverse(static_cast<float>(seen + of_tile));
+    const CausalWeights w =
+        causal_weights(call, call.key_mean ? call.scale * inverse : call.scale, inverse,
+                       rows.sum(s.of[0], s.of[1]), rows.sum(r.of[0], r.of[1]));
+    const CausalSlopes slopes =
+        causal_slopes(call, w, rows.sum(met.of[0], met.of[1]),
+                      rows.lower ? by_values.of[1] : by_values.of[0], of_centre);
+    // So small a number leaves nothing of a product.
+    const float product = fabsf(w.product) < 1e-30f ? 1e-30f : w.product;
+    if (lane.t % 2 == 0 && row < queries_left) {
+      const float ratio = slopes.rotated * nearly_inverse(product) - of_centre;
+      *reinterpret_cast<float4*>(weights + row) = {product, slopes.plain, ratio, w.mean};
     }
+    RowFactors to;
+    rows.tell(product, to.product);
+    rows.tell(slopes.rotated, to.rotated);
+    rows.tell(slopes.plain, to.plain);
     return to;
   }
 
@@ -316,6 +325,7 @@ struct CausalQueryGradients {
   __device__ __forceinline__ void take_in(int tile, int first, TileRows& x,
                                           const BrokenRows& rows) {
     team.sync();
+    const TileLane lane = TileLane::again(warp);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = lane.row(half);
