@@ -15,10 +15,12 @@ void check_buffers(const char* where, const AttentionInputs<T>& inputs,
                    const AttentionBuffers& buffers,
                    std::initializer_list<Tensors<const T>> tensors) {
   const int64_t sequences = sequences_of(inputs.lengths.q_offsets, inputs.q.batch);
-  check_size(where, "state (in elements)",
-             static_cast<int64_t>(buffers.state.size() / sizeof(Compute<T>)),
-             attention_state_size(sequences, inputs.k.heads, inputs.q.dim, inputs.v.dim),
-             "ask attention_state_size for its size");
+  if (buffers.needs_state) {
+    check_size(where, "state (in elements)",
+               static_cast<int64_t>(buffers.state.size() / sizeof(Compute<T>)),
+               attention_state_size(sequences, inputs.k.heads, inputs.q.dim, inputs.v.dim),
+               "ask attention_state_size for its size");
+  }
   check_size(where, "scratch (in bytes)", static_cast<int64_t>(buffers.scratch.size()),
              buffers.scratch_bytes, buffers.scratch_advice);
   check_buffers_apart<T>(where, {{"state", buffers.state}, {"scratch", buffers.scratch}}, tensors);

@@ -6,9 +6,11 @@
 
 namespace mala {
 
-// State and scratch of a call, how much scratch it needs and how its caller learns that.
+// State and scratch of a call, whether it needs a state, how much scratch it needs and how its
+// caller learns that.
 struct AttentionBuffers {
   std::span<const std::byte> state, scratch;
+  bool needs_state = true;
   int64_t scratch_bytes = 0;
   const char* scratch_advice = "";
 };

@@ -50,13 +50,17 @@ class DeviceCall {
   void launch(Pass pass, cudaStream_t stream) {
     const std::span<float> state{reinterpret_cast<float*>(state_.data()),
                                  state_.size() / sizeof(float)};
-    gpu::attention_forward<T>(inputs(), options_, out_.output(), state, span_of(*forward_scratch_),
-                              stream);
+    launch_forward(state, stream);
     if (pass == Pass::kForward) return;
     gpu::attention_backward<T>(
         inputs(), options_, g_.view(), state,
         {dq_.output(), dk_.output(), dv_.output(), dlocal_.output(), dgate_.output()},
         span_of(*backward_scratch_), stream);
+  }
+
+  void launch_forward(std::span<float> state, cudaStream_t stream) {
+    gpu::attention_forward<T>(inputs(), options_, out_.output(), state, span_of(*forward_scratch_),
+                              stream);
   }
 
   AttentionResults results(Pass pass) {
@@ -106,6 +110,13 @@ AttentionResults run_on_gpu(const AttentionProblem<T>& problem, Pass pass, int l
   DeviceCall<T> call(problem, left_behind);
   call.launch(pass, nullptr);
   return call.results(pass);
+}
+
+template <typename T>
+AttentionResults run_without_state(const AttentionProblem<T>& problem) {
+  DeviceCall<T> call(problem);
+  call.launch_forward({}, nullptr);
+  return call.results(Pass::kForward);
 }
 
 template <typename T>
@@ -165,6 +176,7 @@ void check_on_gpu(const AttentionCase& c) {
 
 #define MALA_INSTANTIATE(T)                                                                      \
   template AttentionResults run_on_gpu(const AttentionProblem<T>&, Pass, int);                   \
+  template AttentionResults run_without_state(const AttentionProblem<T>&);                       \
   template std::vector<AttentionResults> run_often_on_gpu(const AttentionProblem<T>&, int, How); \
   template void expect_gpu_close<T>(const AttentionResults&, const AttentionResults&,            \
                                     const AttentionCase&);                                       \

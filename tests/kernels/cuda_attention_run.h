@@ -34,6 +34,10 @@ template <typename T>
 AttentionResults run_on_gpu(const AttentionProblem<T>& problem, Pass pass = Pass::kForwardBackward,
                             int left_behind = kNanBytes);
 
+// The same forward, without a state.
+template <typename T>
+AttentionResults run_without_state(const AttentionProblem<T>& problem);
+
 // Runs `times` calls on `streams` streams at once, or captured once into a graph that is replayed,
 // and returns the results of each.
 enum class How { kStreams, kGraph };

@@ -289,6 +289,69 @@ TYPED_TEST(GpuAttention, RefusesASmallScratch) {
   });
 }
 
+// An empty state says that no backward follows; any other that does not fit is a mistake.
+TYPED_TEST(GpuAttention, RefusesASmallState) {
+  TypeParam elements[4][40] = {};
+  const HeadsView<const TypeParam> x = dense_heads(elements[0], 1, 1, 5, 8);
+  HeadsView<TypeParam> outputs[3];
+  for (int i = 0; i < 3; ++i) outputs[i] = dense_heads(elements[1 + i], 1, 1, 5, 8);
+  const AttentionInputs<TypeParam> inputs{x, x, x, {}, {}};
+  std::vector<std::byte> scratch(gpu::attention_forward_scratch_bytes<TypeParam>(inputs, {}) +
+                                 gpu::attention_backward_scratch_bytes<TypeParam>(inputs, {}));
+  alignas(16) float small[4] = {};
+  EXPECT_THROW(gpu::attention_forward<TypeParam>(inputs, {}, outputs[0], small, scratch, nullptr),
+               Error);
+  EXPECT_THROW(gpu::attention_backward<TypeParam>(
+                   inputs, {}, x, {}, {outputs[0], outputs[1], outputs[2]}, scratch, nullptr),
+               Error);
+}
+
+// Without a state that is asked for, kernels hand each other one in the scratch, and the only
+// kernel of whole heads writes none: out has the same bits.
+template <typename T>
+void check_without_state(const AttentionCase& c) {
+  const AttentionProblem<T> problem(well_conditioned(c));
+  const AttentionResults without = run_without_state(problem);
+  EXPECT_TRUE(same_bits(without, run_on_gpu(problem, Pass::kForward))) << describe(c);
+  expect_gpu_close<T>(without, run_reference(problem, Form::kBidirectional, Pass::kForward),
+                      problem.about);
+}
+
+TYPED_TEST(GpuAttention, SameOutWithoutAState) {
+  // Whole heads: of a block each, of a cluster each, of a team each; and heads that are spread.
+  for (const auto& [heads, tokens] : {std::pair{2, 150}, {2, 700}, {544, 70}, {1, 2100}}) {
+    AttentionCase c{.heads = heads, .queries = tokens, .keys = tokens - 3};
+    c.dim = c.value_dim = 64;
+    c.options.q_rope = c.options.k_rope = Rope::grid(15);
+    check_without_state<TypeParam>(c);
+    if (heads == 544) continue;  // they take long
+    c.set_tail(3);
+    check_without_state<TypeParam>(c);
+    // With an output that vectors cannot walk over, the passes are kernels of their own after all.
+    c.set_output_layouts(Layout::kChannelsFirst);
+    check_without_state<TypeParam>(c);
+  }
+}
+
+// Of groups of heads, of counted keys, of packed sequences and of heads of most sizes the passes
+// are always kernels of their own.
+TYPED_TEST(GpuAttention, SameOutWithoutAStateOfSeveralKernels) {
+  for (const int64_t dim : {24, 64, 96, 128, 256}) {
+    AttentionCase c{.batch = 2, .heads = 4, .group = 2, .queries = 70, .keys = 200};
+    c.dim = c.value_dim = dim;
+    c.options.q_rope = c.options.k_rope = Rope::line();
+    check_without_state<TypeParam>(c);
+    c.set_tail(3);
+    c.group = 1;
+    c.lengths.key_counts = {200, 77};
+    check_without_state<TypeParam>(c);
+  }
+  AttentionCase c{.heads = 2, .dim = 64, .value_dim = 64};
+  c.pack({5, 1, 300}, {5, 130, 1});
+  c.misalign = 1;
+  check_without_state<TypeParam>(c);
+}
+
 AttentionCase split_case() {
   AttentionCase c{.batch = 2, .heads = 3, .queries = 700, .keys = 2100, .dim = 64, .value_dim = 64};
   c.options.q_rope = c.options.k_rope = Rope::line();

@@ -29,6 +29,13 @@ AttentionBuffers buffers_of(const char* where, const Plan<T>& plan, std::span<co
           .scratch_advice = advice};
 }
 
+// Where the kernels of a forward meet that leaves no state: where its gradient would be, which only
+// a backward has. The only kernel of a forward meets nobody.
+template <typename T>
+float* passing_state(const Plan<T>& plan) {
+  return plan.has_whole_heads ? nullptr : plan.call.gradient;
+}
+
 }  // namespace
 
 template <typename T>
@@ -50,12 +57,13 @@ void attention_forward(const AttentionInputs<T>& inputs, const AttentionOptions&
   check_inputs(kWhere, inputs, options);
   Launcher on(stream, inputs.q);
   Plan<T> plan(inputs, options, Direction::kForward, on.device(), scratch);
-  check_forward(
-      kWhere, inputs, out,
+  AttentionBuffers buffers =
       buffers_of<T>(kWhere, plan, state, scratch,
-                    "ask gpu::attention_forward_scratch_bytes with the same device current"));
+                    "ask gpu::attention_forward_scratch_bytes with the same device current");
+  buffers.needs_state = !state.empty();
+  check_forward(kWhere, inputs, out, buffers);
   plan.set_tensors(out);
-  plan.call.state = state.data();
+  plan.call.state = state.empty() ? passing_state(plan) : state.data();
   plan.launch_tables(on);
   run_forward(on, plan);
 }

@@ -19,10 +19,10 @@ template <typename T>
 int64_t attention_backward_scratch_bytes(const AttentionInputs<T>& inputs,
                                          const AttentionOptions& options);
 
-// Writes out and the state (attention_state_size floats). The same bits for the same call on the
-// same kind of device, run after run. Throws mala::Error, before anything is launched, when shapes
-// or sizes do not fit, and when a launch fails. That outputs share no memory with inputs is the
-// caller's part.
+// Writes out and the state (attention_state_size floats), which is empty where no backward will
+// follow: out has the same bits without it. The same bits for the same call on the same kind of
+// device, run after run. Throws mala::Error, before anything is launched, when shapes or sizes do
+// not fit, and when a launch fails. That outputs share no memory with inputs is the caller's part.
 template <typename T>
 void attention_forward(const AttentionInputs<T>& inputs, const AttentionOptions& options,
                        HeadsView<T> out, std::span<float> state, std::span<std::byte> scratch,

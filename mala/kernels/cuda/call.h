@@ -103,7 +103,7 @@ struct Call {
   Sequence alike;
   int64_t q_part_tokens, k_part_tokens;
 
-  float* state;         // of each unit: a sequence's head of keys and values
+  float* state;         // of each unit, a sequence's head of keys and values; null: not asked for
   float* parts;         // sums of each part of the keys, or of the queries of all heads
   float* gradient;      // of the state, of each unit
   std::byte* operands;  // of each unit, where they do not fit into shared memory

@@ -75,7 +75,9 @@ __global__ void __launch_bounds__(WholeBlock<kDim, kTeams, Kind>::kThreads,
   const Cluster cluster;
   const float* total = add_cluster<kDim, Block::kThreads>(cluster, sums, Block::kTotal / 4);
   // Only now: a barrier of the cluster waits for whatever was stored before it.
-  write_share<kDim, Block::kThreads>(cluster, total, call.state + task.unit * kStateSize<kDim>);
+  if (call.state) {
+    write_share<kDim, Block::kThreads>(cluster, total, call.state + task.unit * kStateSize<kDim>);
+  }
 
   turn_as<kDim, Kind>(call, call.q_turning, call.q_frequencies,
                       near_tokens(task, task.sequence.q_width), memory + Block::kTurns, turning);
