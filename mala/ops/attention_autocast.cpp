@@ -13,6 +13,7 @@ namespace {
 auto token_tensors(AttentionCall& call) {
   return std::tie(call.q, call.k, call.v, call.tail.local, call.tail.gate);
 }
+auto token_tensors(StatelessCall& call) { return token_tensors(call.tokens); }
 auto token_tensors(ChunkCall& call) { return token_tensors(call.tokens); }
 auto token_tensors(StepCall& call) {
   return std::tie(call.q, call.k, call.v, call.tail.local, call.tail.gate);
@@ -35,6 +36,7 @@ typename Call::Result narrowed(const Call& call) {
 template <c10::DeviceType device>
 void implement_all(torch::Library& m) {
   implement<narrowed<device, AttentionCall>>(m);
+  implement<narrowed<device, StatelessCall>>(m);
   implement<narrowed<device, ChunkCall>>(m);
   implement<narrowed<device, StepCall>>(m);
   implement<narrowed<device, KeysCall>>(m);

@@ -39,6 +39,9 @@ Outputs forward_cpu(const AttentionCall& call) {
                     [&]<typename T>(T*) { return forward<T>(call); });
 }
 
+// The state is also what the passes of the CPU hand each other.
+Tensor stateless_cpu(const StatelessCall& call) { return std::get<0>(forward_cpu(call.tokens)); }
+
 Gradients backward_cpu(const BackwardCall& call) {
   return run_on_cpu("mala::attention_backward", call, call.forward.q,
                     [&]<typename T>(T*) { return backward<T>(call); });
@@ -48,6 +51,7 @@ Gradients backward_cpu(const BackwardCall& call) {
 
 TORCH_LIBRARY_IMPL(mala, CPU, m) {
   implement<forward_cpu>(m);
+  implement<stateless_cpu>(m);
   implement<backward_cpu>(m);
 }
 

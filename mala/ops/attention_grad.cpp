@@ -29,23 +29,38 @@ struct ForwardFunction : Function<ForwardFunction> {
   }
 };
 
+bool has_followed_input(const AttentionCall& call) {
+  return is_followed(call.q) || is_followed(call.k) || is_followed(call.v) ||
+         is_followed(call.tail.local) || is_followed(call.tail.gate);
+}
+
+template <typename Call>
+typename Call::Result call_below_autograd(const Call& call) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  return call_operator(call);
+}
+
 Outputs forward_autograd(const AttentionCall& call) {
   check_table_gradient("mala::attention", call.ropes.tables());
-  if (!is_followed(call.q) && !is_followed(call.k) && !is_followed(call.v) &&
-      !is_followed(call.tail.local) && !is_followed(call.tail.gate)) {
-    const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    return call_operator(call);
-  }
+  if (!has_followed_input(call)) return call_below_autograd(call);
   Tensor state;
   const Tensor out =
       ForwardFunction::apply(call.q, call.k, call.v, call.tail.local, call.tail.gate, call, &state);
   return {out, state};
 }
 
+// Only here is it known for sure whether a backward may follow, which needs the state.
+Tensor stateless_autograd(const StatelessCall& call) {
+  if (has_followed_input(call.tokens)) return std::get<0>(forward_autograd(call.tokens));
+  check_table_gradient("mala::attention", call.tokens.ropes.tables());
+  return call_below_autograd(call);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(mala, Autograd, m) {
   implement<forward_autograd>(m);
+  implement<stateless_autograd>(m);
   implement<once_differentiable<BackwardCall>>(m);
 }
 

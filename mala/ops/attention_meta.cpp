@@ -25,6 +25,7 @@ typename Call::Result backward_meta(const Call& call) {
 
 TORCH_LIBRARY_IMPL(mala, Meta, m) {
   implement<forward_meta<AttentionCall>>(m);
+  implement<forward_meta<StatelessCall>>(m);
   implement<backward_meta<BackwardCall>>(m);
   implement<forward_meta<ChunkCall>>(m);
   implement<backward_meta<ChunkBackwardCall>>(m);

@@ -35,7 +35,7 @@ const std::string kQueries = "Tensor q, Tensor state, Tensor key_lengths, *, " +
 
 Tensor out_alone(const WholeCall& call) {
   return call.causal ? std::get<0>(call_operator(ChunkCall{call.tokens, {}, {}}))
-                     : std::get<0>(call_operator(call.tokens));
+                     : call_operator(StatelessCall{call.tokens});
 }
 
 }  // namespace
@@ -51,6 +51,7 @@ typename Call::Result call_operator(const Call& call) {
 
 template WholeCall::Result call_operator(const WholeCall&);
 template AttentionCall::Result call_operator(const AttentionCall&);
+template StatelessCall::Result call_operator(const StatelessCall&);
 template BackwardCall::Result call_operator(const BackwardCall&);
 template ChunkCall::Result call_operator(const ChunkCall&);
 template ChunkBackwardCall::Result call_operator(const ChunkBackwardCall&);
@@ -73,6 +74,8 @@ TORCH_LIBRARY(mala, m) {
   // `state` is what backward needs: (B, Hk, D * E + 2 * D + E), and S in place of B where
   // sequences are packed; see mala/kernels/attention.h.
   define(AttentionCall::kName, kAttention, "(Tensor out, Tensor state)");
+  // Where a gradient is followed, autograd calls the operator above in its place.
+  define(StatelessCall::kName, kAttention, "Tensor");
   // In all gradients, that of an absent input has no elements.
   define(BackwardCall::kName, "Tensor out_gradient, Tensor state, " + kAttention,
          "(Tensor dq, Tensor dk, Tensor dv, Tensor dlocal, Tensor dgate)");

@@ -67,6 +67,8 @@ void check_tokens(const char* where, const AttentionCall& call, bool causal) {
 
 void check_call(const AttentionCall& call) { check_tokens("mala::attention", call, false); }
 
+void check_call(const StatelessCall& call) { check_call(call.tokens); }
+
 void check_call(const BackwardCall& call) {
   constexpr const char* kWhere = "mala::attention_backward";
   const AttentionCall& forward = call.forward;
@@ -104,6 +106,10 @@ void check_call(const QueriesBackwardCall& call) {
 Outputs new_outputs(const AttentionCall& call) {
   return {new_out(call.q, call.value_dim()),
           new_state(state_sizes(call.sequences(), call.k, call.v), sum_type(call.q), call.q)};
+}
+
+Tensor new_outputs(const StatelessCall& call) {
+  return new_out(call.tokens.q, call.tokens.value_dim());
 }
 
 Tensor new_outputs(const KeysCall& call) {

@@ -8,6 +8,7 @@ namespace mala::ops {
 // Each throws "[mala::operator] what came, what is needed, what to try" unless the tensors have
 // four dimensions, one supported type and one device, and the lengths and options are valid.
 void check_call(const AttentionCall& call);
+void check_call(const StatelessCall& call);
 void check_call(const BackwardCall& call);
 void check_call(const ChunkCall& call);
 void check_call(const ChunkBackwardCall& call);
@@ -22,6 +23,7 @@ void check_tokens(const char* where, const AttentionCall& call, bool causal);
 
 // Memory for the results of a call that passed its check.
 Outputs new_outputs(const AttentionCall& call);
+Tensor new_outputs(const StatelessCall& call);
 ChunkOutputs new_outputs(const ChunkCall& call);
 Tensor new_outputs(const StepCall& call);
 Tensor new_outputs(const KeysCall& call);

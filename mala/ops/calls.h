@@ -35,6 +35,16 @@ struct AttentionCall {
   }
 };
 
+// The same without the state, for calls that no gradient follows.
+struct StatelessCall {
+  using Result = Tensor;
+  static constexpr const char* kName = "attention_stateless";
+
+  AttentionCall tokens;
+
+  static auto fields(auto& self) { return AttentionCall::fields(self.tokens); }
+};
+
 struct WholeCall {
   using Result = Tensor;
   static constexpr const char* kName = "attention";

@@ -68,6 +68,8 @@ void check_causal_sizes(const char* where, const AttentionCall& call) {
 
 void check_sizes(const AttentionCall& call) { check_token_sizes("mala::attention", call); }
 
+void check_sizes(const StatelessCall& call) { check_sizes(call.tokens); }
+
 void check_sizes(const ChunkCall& call) {
   check_causal_sizes("mala::attention_chunk", call.tokens);
 }

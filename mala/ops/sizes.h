@@ -7,6 +7,7 @@ namespace mala::ops {
 
 // For calls that passed check_call. Sizes may be symbols.
 void check_sizes(const AttentionCall& call);
+void check_sizes(const StatelessCall& call);
 void check_sizes(const ChunkCall& call);
 void check_sizes(const StepCall& call);
 void check_sizes(const KeysCall& call);

@@ -23,6 +23,7 @@ def decompositions() -> dict[Any, Callable]:
     return {
         torch.ops.mala.attention.default: lambda *a, **k: attention(*a, **k),
         torch.ops.mala.attention_forward.default: _attention_forward,
+        torch.ops.mala.attention_stateless.default: lambda *a, **k: attention(*a, **k),
         torch.ops.mala.attention_chunk.default: _attention_chunk,
     }
 

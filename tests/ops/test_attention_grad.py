@@ -106,6 +106,17 @@ def test_no_graph_without_need(device):
     assert not attention(q.detach(), k.detach(), v.detach()).requires_grad
 
 
+@pytest.mark.parametrize("options", [{}, {"rope": "1d", "norm": "balanced"}])
+def test_result_is_the_same_without_need(device, options):
+    q, k, v, local, gate = leaves(torch.float)
+    options = {"local": local, "gate": gate, **options}
+    out = attention(q, k, v, **options)
+    with torch.no_grad():
+        assert torch.equal(attention(q, k, v, **options), out)
+    with torch.inference_mode():
+        assert torch.equal(attention(q, k, v, **options), out)
+
+
 def test_forward_derivatives_are_refused(device):
     q, k, v, _, _ = (x.detach() for x in leaves(torch.float))
     with torch.autograd.forward_ad.dual_level():

@@ -102,7 +102,7 @@ def test_autocast_leaves_lengths_alone(device):
 
 
 @pytest.mark.parametrize("kind", cases.LENGTHS)
-@pytest.mark.parametrize("name", ["attention_forward", "attention"])
+@pytest.mark.parametrize("name", ["attention_forward", "attention_stateless", "attention"])
 def test_opcheck(device, name, kind):
     q, k, v, local, gate = cases.lengths_inputs(kind, dtype=torch.float)
     options = {"local": local, "gate": gate, **cases.LENGTHS[kind], **cases.lengths_rope("2d")}

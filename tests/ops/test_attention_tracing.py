@@ -5,6 +5,7 @@ import pytest
 import torch
 from compiling import expect_one_compilation
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 
 attention = torch.ops.mala.attention
 QUERIES, KEYS, DIM = 5, 6, 8
@@ -17,7 +18,7 @@ def inputs(layout=cases.dense, requires_grad=False):
 
 
 @pytest.mark.parametrize("rope", cases.ROPES)
-@pytest.mark.parametrize("name", ["attention_forward", "attention"])
+@pytest.mark.parametrize("name", ["attention_forward", "attention_stateless", "attention"])
 def test_opcheck(device, name, rope):
     q, k, v, local, gate = inputs(cases.packed, requires_grad=True)
     options = cases.rope_options(rope, QUERIES, KEYS, DIM)
@@ -43,8 +44,10 @@ def run_all(q, k, v, local, gate):
     """Everything that forward and backward return."""
     tail = {"local": local, "gate": gate}
     out, state = torch.ops.mala.attention_forward(q, k, v, **tail)
+    alone = torch.ops.mala.attention_stateless(q, k, v, **tail)
     bare = torch.ops.mala.attention_backward(out, state, q, k, v)
-    return [out, state, *bare, *torch.ops.mala.attention_backward(out, state, q, k, v, **tail)]
+    gradients = torch.ops.mala.attention_backward(out, state, q, k, v, **tail)
+    return [out, state, alone, *bare, *gradients]
 
 
 @pytest.mark.parametrize("layout", cases.LAYOUTS)
@@ -64,6 +67,26 @@ def test_meta_checks_sizes():
         attention(q, k, v)
     with pytest.raises(RuntimeError, match="local has sizes"):
         attention(q, k, k, local=k)
+
+
+def calls_in(function, *inputs):
+    """The operators of ours that a function becomes when it is traced."""
+    nodes = make_fx(function, tracing_mode="fake")(*inputs).graph.nodes
+    names = (str(node.target) for node in nodes if node.op == "call_function")
+    return [name for name in names if name.startswith("mala.")]
+
+
+def test_a_state_is_traced_where_a_gradient_is(device):
+    def out_and_gradient(*x):
+        out = attention(*x)
+        return out, torch.autograd.grad(out.sum(), x)
+
+    x = inputs()[:3]
+    followed = [y.requires_grad_() for y in inputs()[:3]]
+    assert calls_in(attention, *x) == ["mala.attention_stateless.default"]
+    assert calls_in(torch.no_grad()(attention), *followed) == ["mala.attention_stateless.default"]
+    assert calls_in(out_and_gradient, *followed) == ["mala.attention_forward.default",
+                                                     "mala.attention_backward.default"]
 
 
 @pytest.mark.parametrize("layout", [cases.dense, cases.packed, cases.channels_first])

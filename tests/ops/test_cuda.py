@@ -59,6 +59,15 @@ def test_equals_the_cpu(gpu, dtype):
     assert_near(both(inputs, norm="balanced"), expected, TOLERANCES[dtype])
 
 
+@pytest.mark.parametrize("dtype", [torch.float, torch.bfloat16, torch.float16])
+def test_same_bits_where_no_gradient_follows(gpu, dtype):
+    heads = [cases.heads(4, 6, 256, 64, dtype).requires_grad_() for _ in range(5)]  # one kernel's
+    for inputs in (tokens(dtype), heads):
+        expected = forward(inputs)
+        with torch.no_grad():
+            assert torch.equal(forward(inputs), expected)
+
+
 def test_every_run_has_the_same_bits(gpu):
     inputs = tokens(torch.bfloat16)
     expected = both(inputs)
