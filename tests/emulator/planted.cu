@@ -275,32 +275,34 @@ std::vector<uint32_t> run_grid(Mistake mistake) {
   return saw.copy_back();
 }
 
-std::vector<uint32_t> run_cluster() {
-  const OnDevice<uint32_t> to(8);
+namespace {
+
+// Launches blocks of a warp each, in clusters of four.
+template <class Kernel, class... Args>
+void launch_in_clusters(Kernel kernel, unsigned blocks, size_t shared_bytes, Args... args) {
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeClusterDimension;
   attribute.val.clusterDim = {1, 4, 1};
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(1, 8);
+  config.gridDim = dim3(1, blocks);
   config.blockDim = dim3(32);
+  config.dynamicSmemBytes = shared_bytes;
   config.attrs = &attribute;
   config.numAttrs = 1;
-  cudaLaunchKernelEx(&config, cluster_kernel, to.data());
+  cudaLaunchKernelEx(&config, kernel, args...);
+}
+
+}  // namespace
+
+std::vector<uint32_t> run_cluster() {
+  const OnDevice<uint32_t> to(8);
+  launch_in_clusters(cluster_kernel, 8, 0, to.data());
   return to.copy_back();
 }
 
 std::vector<float> run_chain(Mistake mistake) {
   const OnDevice<float> to(2 * 4 * 32);
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim = {1, 4, 1};
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(1, 4);
-  config.blockDim = dim3(32);
-  config.dynamicSmemBytes = 64 * 4 + 8;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  cudaLaunchKernelEx(&config, chain_kernel, to.data(), mistake);
+  launch_in_clusters(chain_kernel, 4, 64 * 4 + 8, to.data(), mistake);
   return to.copy_back();
 }
 

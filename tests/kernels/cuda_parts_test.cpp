@@ -272,6 +272,7 @@ TEST(Parts, SweepsFillTheDeviceOnce) {
 // summed before divides what is swept.
 TEST(Parts, CausalForwardsGoOverATextOnceWhereTheyCan) {
   constexpr int kTeams = 3;
+  constexpr int64_t kMostSwept = int64_t{1'100'000};  // sums in float32 go no further
   auto parts = [](int64_t heads, int64_t tiles) {
     const SweepParts of = sweep_parts(heads, tiles, some_device(), kTeams);
     return std::pair{divide_up(tiles * kHopperTile, of.tokens), of.blocks};
@@ -288,6 +289,7 @@ TEST(Parts, CausalForwardsGoOverATextOnceWhereTheyCan) {
       EXPECT_LE(of.summed, kMostPartTokens);
       EXPECT_EQ(of.tokens % of.summed, 0) << heads << " heads of " << tiles << " tiles";
       EXPECT_TRUE(of.blocks == 1 || of.tokens >= tiles * kHopperTile);
+      EXPECT_LE(of.tokens, kMostSwept);
     }
   }
 }
@@ -397,6 +399,24 @@ TEST(Plans, UnfitOutputsAreNotForWarpgroups) {
   EXPECT_EQ(plan.query_grid().blocks, 1);
   EXPECT_EQ(plan.call.q_part_tokens, plan.call.k_part_tokens);
   EXPECT_EQ(plan.most_query_parts, plan.most_key_parts);
+}
+
+// Of texts of very different lengths each has the room that it needs itself.
+TEST(Plans, ShortTextsBesideALongOneNeedLittle) {
+  std::vector<int64_t> offsets = {0, 1'000'000};
+  for (int i = 0; i < 100; ++i) offsets.push_back(offsets.back() + 16);
+  AttentionInputs<BFloat16> inputs = some_inputs(1, offsets.back(), 64);
+  inputs.lengths.q_offsets = inputs.lengths.k_offsets = offsets;
+  AttentionOptions options;
+  options.q_rope = options.k_rope = Rope::line();
+  auto scratch = [&] {
+    return Plan<BFloat16>(inputs, options, Direction::kForward, some_device(), {}, {.causal = true})
+        .scratch_bytes;
+  };
+  const int64_t both = scratch();
+  inputs.lengths.q_offsets = inputs.lengths.k_offsets = std::span(offsets).first(2);
+  const int64_t state = attention_state_size(1, 1, 64, 64) * static_cast<int64_t>(sizeof(float));
+  EXPECT_LT(both - scratch(), 100 * 3 * state);
 }
 
 // What a plan says when it is refused.

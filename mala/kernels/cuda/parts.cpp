@@ -85,6 +85,7 @@ int64_t sweep_part_tokens(int64_t heads, int64_t tiles, int64_t at_once) {
 SweepParts sweep_parts(int64_t heads, int64_t tiles, const DeviceFacts& device, int teams) {
   constexpr int64_t kTile = 100, kLink = 10, kBlock = 150, kSummedTile = 35, kSumming = 300;
   constexpr int64_t kMostSummed = kMostPartTokens / kHopperTile;
+  constexpr int64_t kMostTiles = 1 << 14;  // of a part: its sums are in float32
   SweepParts best;
   int64_t best_cost = 0;
   auto consider = [&](int64_t parts, int blocks, int64_t at_once) {
@@ -99,13 +100,16 @@ SweepParts sweep_parts(int64_t heads, int64_t tiles, const DeviceFacts& device, 
     best = {of_part * kHopperTile, summed * kHopperTile, blocks};
     best_cost = cost;
   };
-  for (int i = 0; i < DeviceFacts::kClusters; ++i) {
+  const int64_t least = divide_up(tiles, kMostTiles);
+  for (int i = 0; i < DeviceFacts::kClusters && least == 1; ++i) {
     const int blocks = 1 << i;
     if (device.cluster_blocks[i] > 0) consider(1, blocks, device.cluster_blocks[i] / blocks);
   }
-  const int64_t most =
-      std::min(divide_up(tiles, teams), 2 * divide_up(device.multiprocessors, heads));
-  for (int64_t parts = 2; parts <= most; ++parts) consider(parts, 1, device.multiprocessors);
+  const int64_t most = std::max(
+      least, std::min(divide_up(tiles, teams), 2 * divide_up(device.multiprocessors, heads)));
+  for (int64_t parts = std::max<int64_t>(2, least); parts <= most; ++parts) {
+    consider(parts, 1, device.multiprocessors);
+  }
   return best;
 }
 

@@ -147,13 +147,21 @@ void Plan<T>::place_sweeps(Direction direction, Arena& arena) {
   const int64_t key_slots = last_key_slot_ * call.kv_heads;
   const int64_t query_slots = backward ? last_query_slot_ * call.heads : 0;
   call.parts = arena.take<float>(std::max(key_slots, query_slots) * size);
-  // Where the output turns out to be unfit for warpgroups, queries have as many parts as keys.
-  const int64_t prefixes = last_query_slot_ * (call.q_part_tokens / call.k_part_tokens);
-  call.prefixes = arena.take<float>(prefixes * call.kv_heads * size);
+  call.prefixes = arena.take<float>(most_prefixes() * call.kv_heads * size);
   if (!backward) return;
   call.suffixes = arena.take<float>(last_query_slot_ * call.kv_heads * size);
   call.token_weights =
       arena.take<SweepWeights>(call.inputs.q.batch * call.inputs.q.tokens * call.heads);
+}
+
+// Where the output turns out to be unfit for warpgroups, queries have as many parts as keys.
+template <typename T>
+int64_t Plan<T>::most_prefixes() const {
+  auto of = [&](const Sequence& one) { return divide_up(one.q_count, call.k_part_tokens); };
+  if (sequences_.empty()) return std::max(last_query_slot_, call.sequences * of(call.alike));
+  int64_t all = 0;
+  for (const Sequence& one : sequences_) all += of(one);
+  return std::max(last_query_slot_, all);
 }
 
 template <typename T>

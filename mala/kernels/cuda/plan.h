@@ -123,6 +123,7 @@ struct Plan {
   void place_turns(const Rope& rope, Turning& turning, const Side& side, Arena& arena);
   bool needs_operands() const { return is_large() || call.inputs.gate.data; }
   int64_t operand_bytes() const;
+  int64_t most_prefixes() const;
 
   bool is_causal_ = false, keys_alone_ = false;
   bool turns_alike_ = false;  // both sides at each position

@@ -160,9 +160,10 @@ struct CausalSweep {
     tile.rotated_keys = panels.sum_of_warps();
     {
       TileRows prefixes;
+      const TriangleRows triangle(lane.warp);
       begin_products();
       if (Kind::kTurns) {
-        sum_rows_up(prefixes, panel(panels.address + LinkPanels::kPlain), lane.warp);
+        sum_rows_up(prefixes, triangle, panel(panels.address + LinkPanels::kPlain));
       }
       tile.multiply_keys(panel(of_values()), rotated_keys(), ones);
       wait_copies<0>();
@@ -216,8 +217,9 @@ struct CausalSweep {
     mask(scores, lane, sums.in_tile);
     factors = factors_of<Kind>(call, lane, seen.before, keys_left, sums);
     const PartRows weights = weigh(scores, lane, factors);
+    const LeftTwos of_means = left_of_means(factors.ratio, factors.base);
     begin_products();
-    multiply_means(found, factors.ratio, factors.base, panels.means(turn));
+    multiply_means(found, of_means, panels.means(turn));
     multiply_by<RightRows::kSummed>(found, weights, panel(of_values()));
     commit_products();
     wait_products();

@@ -87,15 +87,18 @@ __device__ __forceinline__ void multiply_received(TileRows& to, const TileRows& 
                  j > 0);
   }
 }
-// to += a * (values' sum) + b * centre, with numbers a and b of each row, where `means` are.
-__device__ __forceinline__ void multiply_means(TileRows& to, const float (&a)[2],
-                                               const float (&b)[2], uint32_t means) {
+// The left side of a * (values' sum) + b * centre, with numbers a and b of each row.
+__device__ __forceinline__ LeftTwos left_of_means(const float (&a)[2], const float (&b)[2]) {
   const bool of_centre = threadIdx.x & 2;
   LeftTwos left{};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     left.at[half] = parts_of(of_centre ? b[half] : a[half]);
   }
+  return left;
+}
+// That is added to `to`, where `means` are.
+__device__ __forceinline__ void multiply_means(TileRows& to, const LeftTwos& left, uint32_t means) {
   const uint64_t right = uint64_t{(means & 0x3FFFFu) >> 4} | uint64_t{kNarrowGroupBytes >> 4} << 32;
   multiply<64, RightRows::kKept>(to.c, left, right);
 }

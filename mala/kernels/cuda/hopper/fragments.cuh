@@ -144,17 +144,30 @@ __device__ __forceinline__ void add_rows_up(TileRows& to, uint64_t tile, uint64_
   }
 }
 
-// to = of each row the sum up to it, with a triangle that is made in registers, of rows of warp
-// `warp`.
-__device__ __forceinline__ void sum_rows_up(TileRows& to, uint64_t tile, int warp) {
-  const int g = static_cast<int>(threadIdx.x % 32 / 4), t = static_cast<int>(threadIdx.x % 4);
-  const uint32_t diagonal = (2 * t <= g ? 0x3F80u : 0) | (2 * t < g ? 0x3F800000u : 0);
+// Such a triangle in registers: the rows of one warp.
+struct TriangleRows {
+  LeftTwos steps[4];
+
+  __device__ __forceinline__ explicit TriangleRows(int warp) {
+    const int g = static_cast<int>(threadIdx.x % 32 / 4), t = static_cast<int>(threadIdx.x % 4);
+    const uint32_t diagonal = (2 * t <= g ? 0x3F80u : 0) | (2 * t < g ? 0x3F800000u : 0);
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+      uint32_t before = step < warp ? kTwoOnes : 0, up_to = step <= warp ? kTwoOnes : 0;
+      uint32_t own = step == warp ? diagonal : before;
+      // Here, and not between products, which would have to wait for it.
+      asm volatile("" : "+r"(before), "+r"(up_to), "+r"(own));
+      steps[step] = {{own, up_to, before, own}};
+    }
+  }
+};
+// to = of each row the sum up to it.
+__device__ __forceinline__ void sum_rows_up(TileRows& to, const TriangleRows& triangle,
+                                            uint64_t tile) {
 #pragma unroll
   for (int step = 0; step < 4; ++step) {
-    const uint32_t before = step < warp ? kTwoOnes : 0;
-    const uint32_t own = step == warp ? diagonal : before;
-    const LeftTwos left{{own, step <= warp ? kTwoOnes : 0, before, own}};
     const uint64_t right = step_of<RightRows::kSummed>(tile, step);
+    const LeftTwos& left = triangle.steps[step];
     multiply<64, RightRows::kSummed>(to.c, left, moved(right, kTilePanelBytes), step > 0);
     multiply<64, RightRows::kSummed>(to.c, left, right, true);
   }
