@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "mala/kernels/cuda/check.h"
 #include "mala/kernels/cuda/step.h"
@@ -48,6 +49,18 @@ TEST_F(GpuCausal, TokenCountsAroundTiles) {
     check(c);
     c.set_rope(Rope::none());
     check(c);
+  }
+}
+
+// Clusters of one block, two, four and eight, whose teams take the tiles of a head more than once:
+// where devices are emulated, the second has as few multiprocessors.
+TEST_F(GpuCausal, TilesGoRoundClustersOfEverySize) {
+  const int count = static_cast<int>(gpu::devices().size());
+  for (const auto& [device, tokens] : {std::pair{1, 480}, {2, 900}, {0, 1600}, {0, 2500}}) {
+    MALA_CUDA_CHECK(cudaSetDevice(device % count));
+    const CausalProblem<BFloat16> problem(well_conditioned(usual_case(tokens)));
+    expect_gpu_close<BFloat16>(run_on_gpu(problem, Pass::kForward),
+                               run_reference(problem, Pass::kForward), problem.about);
   }
 }
 

@@ -279,7 +279,8 @@ TEST(Parts, CausalForwardsGoOverATextOnceWhereTheyCan) {
   };
   EXPECT_EQ(parts(64, 128), (std::pair<int64_t, int>{1, 2}));
   EXPECT_EQ(parts(132, 128), (std::pair<int64_t, int>{1, 1}));
-  EXPECT_EQ(parts(3, 10), (std::pair<int64_t, int>{1, 4}));
+  EXPECT_EQ(parts(1, 25), (std::pair<int64_t, int>{1, 4}));
+  EXPECT_EQ(parts(1, 40), (std::pair<int64_t, int>{1, 8}));
   EXPECT_EQ(parts(1, 1), (std::pair<int64_t, int>{1, 1}));
   EXPECT_GE(parts(1, 16'384).first, 100);
   for (const int64_t heads : {1, 3, 64, 1000}) {

@@ -94,7 +94,7 @@ SweepParts sweep_parts(int64_t heads, int64_t tiles, const DeviceFacts& device, 
     const int64_t of_part = summed * sums * chain;
     const int64_t waves = divide_up(heads * parts, std::max<int64_t>(at_once, 1));
     const int64_t by_teams = summed * sums * kTile + chain * kLink;
-    int64_t cost = waves * (std::max(by_teams, of_part * kLink) + kBlock);
+    int64_t cost = waves * (std::max(by_teams, std::min(of_part, tiles) * kLink) + kBlock);
     if (parts > 1) cost += waves * of_team * kSummedTile + kSumming;
     if (best_cost > 0 && cost >= best_cost) return;
     best = {of_part * kHopperTile, summed * kHopperTile, blocks};
