@@ -201,6 +201,7 @@ struct CausalKeyGradients {
       v[step] = load_matrices(of_values() + lane.places.at(step));
     }
     __syncwarp();
+    begin_products();
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
       multiply<64, RightRows::kKept>(scores.c, v[step], step_of<RightRows::kKept>(g, step),

@@ -206,11 +206,16 @@ struct CausalQueryGradients {
   __device__ __forceinline__ void meet_values(int tile, TileRows& to) const {
     const uint64_t right = panel(of_values(tile));
     const TileLane lane = TileLane::again(warp);
+    LeftTwos g[4];
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+      g[step] = load_matrices(of_gradients(tile) + lane.places.at(step));
+    }
     begin_products();
 #pragma unroll
     for (int step = 0; step < 4; ++step) {
-      const LeftTwos g = load_matrices(of_gradients(tile) + lane.places.at(step));
-      multiply<64, RightRows::kKept>(to.c, g, step_of<RightRows::kKept>(right, step), step > 0);
+      multiply<64, RightRows::kKept>(to.c, g[step], step_of<RightRows::kKept>(right, step),
+                                     step > 0);
     }
     commit_products();
   }
