@@ -15,6 +15,7 @@ auto token_tensors(AttentionCall& call) {
 }
 auto token_tensors(StatelessCall& call) { return token_tensors(call.tokens); }
 auto token_tensors(ChunkCall& call) { return token_tensors(call.tokens); }
+auto token_tensors(TextCall& call) { return token_tensors(call.tokens); }
 auto token_tensors(StepCall& call) {
   return std::tie(call.q, call.k, call.v, call.tail.local, call.tail.gate);
 }
@@ -38,6 +39,7 @@ void implement_all(torch::Library& m) {
   implement<narrowed<device, AttentionCall>>(m);
   implement<narrowed<device, StatelessCall>>(m);
   implement<narrowed<device, ChunkCall>>(m);
+  implement<narrowed<device, TextCall>>(m);
   implement<narrowed<device, StepCall>>(m);
   implement<narrowed<device, KeysCall>>(m);
   implement<narrowed<device, QueriesCall>>(m);

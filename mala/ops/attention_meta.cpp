@@ -28,6 +28,7 @@ TORCH_LIBRARY_IMPL(mala, Meta, m) {
   implement<forward_meta<StatelessCall>>(m);
   implement<backward_meta<BackwardCall>>(m);
   implement<forward_meta<ChunkCall>>(m);
+  implement<forward_meta<TextCall>>(m);
   implement<backward_meta<ChunkBackwardCall>>(m);
   implement<forward_meta<StepCall>>(m);
   implement<forward_meta<KeysCall>>(m);

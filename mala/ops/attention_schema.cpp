@@ -34,7 +34,7 @@ const std::string kQueries = "Tensor q, Tensor state, Tensor key_lengths, *, " +
                              kRope + ", Tensor? cu_seqlens_q=None, Tensor? grid_widths=None";
 
 Tensor out_alone(const WholeCall& call) {
-  return call.causal ? std::get<0>(call_operator(ChunkCall{call.tokens, {}, {}}))
+  return call.causal ? call_operator(TextCall{call.tokens})
                      : call_operator(StatelessCall{call.tokens});
 }
 
@@ -54,6 +54,7 @@ template AttentionCall::Result call_operator(const AttentionCall&);
 template StatelessCall::Result call_operator(const StatelessCall&);
 template BackwardCall::Result call_operator(const BackwardCall&);
 template ChunkCall::Result call_operator(const ChunkCall&);
+template TextCall::Result call_operator(const TextCall&);
 template ChunkBackwardCall::Result call_operator(const ChunkBackwardCall&);
 template StepCall::Result call_operator(const StepCall&);
 template KeysCall::Result call_operator(const KeysCall&);
@@ -82,6 +83,7 @@ TORCH_LIBRARY(mala, m) {
 
   // Causal attention to the tokens of a chunk and to those before, which the state stands for.
   define(ChunkCall::kName, kChunk, "(Tensor out, Tensor state, Tensor count)");
+  define(TextCall::kName, kAttention, "Tensor");  // the same without any state
   define(ChunkBackwardCall::kName, "Tensor out_gradient, Tensor? state_gradient, " + kChunk,
          "(Tensor dq, Tensor dk, Tensor dv, Tensor dlocal, Tensor dgate, Tensor dstate)");
   define(StepCall::kName, kStep, "Tensor");

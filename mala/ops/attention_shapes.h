@@ -11,6 +11,7 @@ void check_call(const AttentionCall& call);
 void check_call(const StatelessCall& call);
 void check_call(const BackwardCall& call);
 void check_call(const ChunkCall& call);
+void check_call(const TextCall& call);
 void check_call(const ChunkBackwardCall& call);
 void check_call(const StepCall& call);
 void check_call(const KeysCall& call);
@@ -25,6 +26,8 @@ void check_tokens(const char* where, const AttentionCall& call, bool causal);
 Outputs new_outputs(const AttentionCall& call);
 Tensor new_outputs(const StatelessCall& call);
 ChunkOutputs new_outputs(const ChunkCall& call);
+ChunkOutputs new_outputs(const ChunkCall& call, bool keeps_state);  // else undefined
+Tensor new_outputs(const TextCall& call);
 Tensor new_outputs(const StepCall& call);
 Tensor new_outputs(const KeysCall& call);
 Tensor new_outputs(const QueriesCall& call);

@@ -85,6 +85,18 @@ struct ChunkCall {
   }
 };
 
+// Whole texts, without a state before or after.
+struct TextCall {
+  using Result = Tensor;
+  static constexpr const char* kName = "attention_text";
+
+  AttentionCall tokens;
+
+  ChunkCall chunk() const { return {tokens, {}, {}}; }
+
+  static auto fields(auto& self) { return AttentionCall::fields(self.tokens); }
+};
+
 struct ChunkBackwardCall {
   using Result = ChunkGradients;
   static constexpr const char* kName = "attention_chunk_backward";

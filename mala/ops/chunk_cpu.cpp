@@ -1,4 +1,4 @@
-// mala::attention_chunk and mala::attention_step on the CPU.
+// mala::attention_chunk, mala::attention_text and mala::attention_step on the CPU.
 #include "mala/kernels/causal.h"
 #include "mala/ops/cpu_call.h"
 #include "mala/ops/flat.h"
@@ -10,17 +10,17 @@ namespace mala::ops {
 namespace {
 
 template <typename T>
-ChunkOutputs forward(const ChunkCall& call) {
+ChunkOutputs forward(const ChunkCall& call, bool keeps_state) {
   const KernelLengths lengths(call.tokens);
   const StateBefore before(call);
   const CausalInputs<T> inputs{kernel_inputs<T>(call.tokens, lengths), before.view()};
   const AttentionOptions options = kernel_options(call.tokens);
   const Scratch scratch(causal_forward_scratch_bytes<T>(inputs, options), call.tokens.q);
-  const ChunkOutputs outputs = new_outputs(call);
+  const ChunkOutputs outputs = new_outputs(call, keeps_state);
   const auto& [out, state, count] = outputs;
-  causal_forward<T>(inputs, options, write_view<T>(out),
-                    {.sums = write_span<double>(state), .counts = write_span<int64_t>(count)},
-                    scratch.span());
+  CausalStateAfter after;
+  if (keeps_state) after = {write_span<double>(state), write_span<int64_t>(count)};
+  causal_forward<T>(inputs, options, write_view<T>(out), after, scratch.span());
   return outputs;
 }
 
@@ -56,7 +56,12 @@ Tensor step(const StepCall& call) {
 
 ChunkOutputs forward_cpu(const ChunkCall& call) {
   return run_on_cpu("mala::attention_chunk", call, call.tokens.q,
-                    [&]<typename T>(T*) { return forward<T>(call); });
+                    [&]<typename T>(T*) { return forward<T>(call, true); });
+}
+
+Tensor text_cpu(const TextCall& call) {
+  return run_on_cpu("mala::attention", call, call.tokens.q,
+                    [&]<typename T>(T*) { return std::get<0>(forward<T>(call.chunk(), false)); });
 }
 
 ChunkGradients backward_cpu(const ChunkBackwardCall& call) {
@@ -73,6 +78,7 @@ Tensor step_cpu(const StepCall& call) {
 
 TORCH_LIBRARY_IMPL(mala, CPU, m) {
   implement<forward_cpu>(m);
+  implement<text_cpu>(m);
   implement<backward_cpu>(m);
   implement<step_cpu>(m);
 }

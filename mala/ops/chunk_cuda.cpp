@@ -1,6 +1,6 @@
-// mala::attention_chunk and mala::attention_step on a GPU. Only a count on the GPU of a state that
-// came before is waited for: without one, with one on the CPU, and token by token, graphs can
-// capture everything.
+// mala::attention_chunk, mala::attention_text and mala::attention_step on a GPU. Only a count on
+// the GPU of a state that came before is waited for: without one, with one on the CPU, and token by
+// token, graphs can capture everything.
 #include <ATen/ops/empty.h>
 
 #include "mala/kernels/cuda/causal.h"
@@ -26,22 +26,24 @@ void add_counts(const CausalInputs<T>& inputs, std::span<int64_t> to) {
 }
 
 template <typename T>
-ChunkOutputs forward(const ChunkCall& call, void* stream) {
+ChunkOutputs forward(const ChunkCall& call, bool keeps_state, void* stream) {
   const KernelLengths lengths(call.tokens);
   const StateBefore before(call);
   const CausalInputs<T> inputs{kernel_inputs<T>(call.tokens, lengths), before.view()};
   const AttentionOptions options = kernel_options(call.tokens);
   const Scratch scratch(gpu::causal_forward_scratch_bytes<T>(inputs, options), call.tokens.q);
-  const ChunkOutputs outputs = new_outputs(call);
+  const ChunkOutputs outputs = new_outputs(call, keeps_state);
   const auto& [out, state, count] = outputs;
+  CausalStateAfter after;
   Tensor on_gpu = count;
-  if (count.is_cpu()) {
-    add_counts(inputs, write_span<int64_t>(count));
-    on_gpu = at::empty(count.sizes(), state.options().dtype(at::kLong));
+  if (keeps_state) {
+    if (count.is_cpu()) {
+      add_counts(inputs, write_span<int64_t>(count));
+      on_gpu = at::empty(count.sizes(), state.options().dtype(at::kLong));
+    }
+    after = {write_span<double>(state), write_span<int64_t>(on_gpu)};
   }
-  gpu::causal_forward<T>(inputs, options, write_view<T>(out),
-                         {.sums = write_span<double>(state), .counts = write_span<int64_t>(on_gpu)},
-                         scratch.span(), stream);
+  gpu::causal_forward<T>(inputs, options, write_view<T>(out), after, scratch.span(), stream);
   return outputs;
 }
 
@@ -78,7 +80,13 @@ Tensor step(const StepCall& call, void* stream) {
 
 ChunkOutputs forward_cuda(const ChunkCall& call) {
   return run_on_gpu("mala::attention_chunk", call, call.tokens.q,
-                    [&]<typename T>(T*, void* stream) { return forward<T>(call, stream); });
+                    [&]<typename T>(T*, void* stream) { return forward<T>(call, true, stream); });
+}
+
+Tensor text_cuda(const TextCall& call) {
+  return run_on_gpu("mala::attention", call, call.tokens.q, [&]<typename T>(T*, void* stream) {
+    return std::get<0>(forward<T>(call.chunk(), false, stream));
+  });
 }
 
 ChunkGradients backward_cuda(const ChunkBackwardCall& call) {
@@ -95,6 +103,7 @@ Tensor step_cuda(const StepCall& call) {
 
 TORCH_LIBRARY_IMPL(mala, CUDA, m) {
   implement<forward_cuda>(m);
+  implement<text_cuda>(m);
   implement<backward_cuda>(m);
   implement<step_cuda>(m);
 }

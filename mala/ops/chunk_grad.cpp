@@ -1,5 +1,5 @@
-// The gradients of mala::attention_chunk for autograd, into its state and out of it, and what
-// mala::attention_step says in their place.
+// The gradients of mala::attention_chunk and mala::attention_text for autograd, into the state and
+// out of it, and what mala::attention_step says in their place.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/variable.h>
@@ -50,6 +50,36 @@ struct ChunkFunction : Function<ChunkFunction> {
   }
 };
 
+// As of a chunk without a state before, of whose state after nobody hears.
+struct TextFunction : Function<TextFunction> {
+  static constexpr bool is_traceable = true;
+
+  static Tensor forward(AutogradContext* context, const Tensor&, const Tensor&, const Tensor&,
+                        const std::optional<Tensor>&, const std::optional<Tensor>&,
+                        const TextCall& call) {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    const Tensor out = call_operator(call);
+    save_call(context, ChunkBackwardCall{Tensor(), {}, call.chunk()});
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& out_gradients) {
+    SavedCall<ChunkBackwardCall> saved(context);
+    const auto& [q, k, v, tail, weights, ropes, lengths] = saved.call.forward.tokens;
+    saved.call.out_gradient = out_gradients[0];
+    const auto [dq, dk, dv, dlocal, dgate, dstate] = call_operator(saved.call);
+    return asked_gradients(
+        context, {{q, dq}, {k, dk}, {v, dv}, {tail.local, dlocal}, {tail.gate, dgate}}, 1);
+  }
+};
+
+Tensor text_autograd(const TextCall& call) {
+  const AttentionCall& tokens = call.tokens;
+  check_table_gradient("mala::attention", tokens.ropes.tables());
+  return TextFunction::apply(tokens.q, tokens.k, tokens.v, tokens.tail.local, tokens.tail.gate,
+                             call);
+}
+
 ChunkOutputs chunk_autograd(const ChunkCall& call) {
   const AttentionCall& tokens = call.tokens;
   check_table_gradient("mala::attention_chunk", tokens.ropes.tables());
@@ -87,6 +117,7 @@ Tensor step_in_place(const StepCall& call) {
 
 TORCH_LIBRARY_IMPL(mala, Autograd, m) {
   implement<chunk_autograd>(m);
+  implement<text_autograd>(m);
   implement<once_differentiable<ChunkBackwardCall>>(m);
   implement<step_autograd>(m);
 }

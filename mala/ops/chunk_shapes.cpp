@@ -49,6 +49,8 @@ void check_contiguous(const char* where, const char* name, const Tensor& x) {
 
 void check_call(const ChunkCall& call) { check_chunk("mala::attention_chunk", call); }
 
+void check_call(const TextCall& call) { check_tokens("mala::attention", call.tokens, true); }
+
 void check_call(const ChunkBackwardCall& call) {
   constexpr const char* kWhere = "mala::attention_chunk_backward";
   const NamedTensor q{"q", call.forward.tokens.q};
@@ -68,14 +70,19 @@ void check_call(const StepCall& call) {
   check_contiguous(kWhere, "count", call.count);
 }
 
-ChunkOutputs new_outputs(const ChunkCall& call) {
+ChunkOutputs new_outputs(const ChunkCall& call) { return new_outputs(call, true); }
+
+ChunkOutputs new_outputs(const ChunkCall& call, bool keeps_state) {
   const AttentionCall& tokens = call.tokens;
+  if (!keeps_state) return {new_out(tokens.q, tokens.value_dim()), Tensor(), Tensor()};
   // A count stays where it is.
   const at::TensorOptions where = call.count ? call.count->options() : tokens.q.options();
   return {new_out(tokens.q, tokens.value_dim()),
           new_state(state_needs(call).sizes, at::kDouble, tokens.q),
           at::empty_symint({tokens.sequences()}, where.dtype(at::kLong))};
 }
+
+Tensor new_outputs(const TextCall& call) { return std::get<0>(new_outputs(call.chunk(), false)); }
 
 Tensor new_outputs(const StepCall& call) { return new_out(call.q, call.v.sym_size(3)); }
 

@@ -74,6 +74,8 @@ void check_sizes(const ChunkCall& call) {
   check_causal_sizes("mala::attention_chunk", call.tokens);
 }
 
+void check_sizes(const TextCall& call) { check_causal_sizes("mala::attention", call.tokens); }
+
 void check_sizes(const StepCall& call) {
   constexpr const char* kWhere = "mala::attention_step";
   check_causal_sizes(kWhere, call.chunk().tokens);

@@ -9,6 +9,7 @@ namespace mala::ops {
 void check_sizes(const AttentionCall& call);
 void check_sizes(const StatelessCall& call);
 void check_sizes(const ChunkCall& call);
+void check_sizes(const TextCall& call);
 void check_sizes(const StepCall& call);
 void check_sizes(const KeysCall& call);
 void check_sizes(const QueriesCall& call);

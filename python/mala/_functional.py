@@ -15,7 +15,7 @@ class _Attention(torch.autograd.Function):
     def forward(q: Tensor, k: Tensor, v: Tensor, local: Optional[Tensor], gate: Optional[Tensor],
                 causal: bool, options: dict[str, Any]) -> tuple[Tensor, Tensor]:
         if causal:  # its gradient needs no state
-            out, _, _ = torch.ops.mala.attention_chunk(q, k, v, local=local, gate=gate, **options)
+            out = torch.ops.mala.attention_text(q, k, v, local=local, gate=gate, **options)
             return out, out.new_empty(0)
         return torch.ops.mala.attention_forward(q, k, v, local=local, gate=gate, **options)
 

@@ -25,6 +25,7 @@ def decompositions() -> dict[Any, Callable]:
         torch.ops.mala.attention_forward.default: _attention_forward,
         torch.ops.mala.attention_stateless.default: lambda *a, **k: attention(*a, **k),
         torch.ops.mala.attention_chunk.default: _attention_chunk,
+        torch.ops.mala.attention_text.default: lambda *a, **k: attention(*a, causal=True, **k),
     }
 
 

@@ -91,6 +91,12 @@ def test_only_asked_gradients_are_returned(device):
     attention(q.detach(), k, v.detach(), gate=gate).sum().backward()
     assert q.grad is None
 
+    v.grad = None
+    local.requires_grad_()
+    attention(q.detach(), k.detach(), v.detach(), local=local).sum().backward()
+    assert torch.equal(local.grad, torch.ones_like(local))
+    assert v.grad is None
+
 
 def test_state_has_no_gradient(device):
     q, k, v, _, _ = leaves(torch.float)

@@ -144,6 +144,24 @@ def test_gradients_flow_through_chunks(norm):
         torch.testing.assert_close(actual, wanted, rtol=1e-10, atol=1e-10)
 
 
+def test_gradients_of_a_whole_text_are_those_of_a_chunk():
+    x = leaves()
+    options = {"local": x[3], "gate": x[4], "rope": "1d"}
+    for given in (x, x[3:], x[:1]):
+        whole = attention(*x[:3], causal=True, **options)
+        of_whole = torch.autograd.grad(whole.cos().sum(), given)
+        of_chunk = torch.autograd.grad(attention_chunk(*x[:3], **options)[0].cos().sum(), given)
+        assert all(torch.equal(a, b) for a, b in zip(of_whole, of_chunk))
+
+
+def test_second_derivative_of_a_whole_text_is_refused_in_words():
+    x = leaves()
+    out = attention(*x[:3], causal=True)
+    (dq,) = torch.autograd.grad(out.sum(), x[:1], create_graph=True)
+    with pytest.raises(RuntimeError, match="only first derivatives are computed"):
+        dq.sum().backward()
+
+
 def test_only_the_results_that_were_used_send_gradients():
     x, (state, count) = leaves(), state_leaf()
     out, after = chunk({}, count)(*x, state)

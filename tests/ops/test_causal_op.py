@@ -86,6 +86,14 @@ def test_norm_that_is_not_given():
         assert torch.equal(attention(q, k, v, rule=rule, rope="1d"), published)
 
 
+@pytest.mark.parametrize("options", [{}, {"rope": "1d"}, {"norm": "published", "rule": "linear"}])
+def test_a_whole_text_is_a_chunk_without_states(options):
+    q, k, v, local, gate = inputs()
+    options = {"local": local, "gate": gate, **options}
+    out = attention(q, k, v, causal=True, **options)
+    assert torch.equal(out, attention_chunk(q, k, v, **options)[0])
+
+
 @pytest.mark.parametrize("sizes", [[7], [3, 4], [1, 5, 1], [1] * 7])
 def test_chunks_equal_one_shot(sizes):
     x = inputs()

@@ -8,6 +8,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 attention = torch.ops.mala.attention
 attention_chunk = torch.ops.mala.attention_chunk
+attention_text = torch.ops.mala.attention_text
 attention_step = torch.ops.mala.attention_step
 backward = torch.ops.mala.attention_chunk_backward
 
@@ -27,6 +28,7 @@ def test_opcheck(kind, rope):
     if rope != "1d":
         options.update(local=local, gate=gate)
     torch.library.opcheck(attention.default, (q, k, v), {**options, "causal": True})
+    torch.library.opcheck(attention_text.default, (q, k, v), options)
     if rope != "2d":
         options.update(state=state, count=count)
     torch.library.opcheck(attention_chunk.default, (q, k, v), options)
@@ -63,6 +65,7 @@ def run_all(lengths, q, k, v, local, gate, state, count):
     before = {"state": state, "count": count}
     out, after, counts = attention_chunk(q, k, v, **tail, **before)
     results = [out, after, counts, *attention_chunk(q, k, v, **lengths)]
+    results.append(attention_text(q, k, v, **tail))
     results += backward(out, after, q, k, v, **tail, **before)
     results += backward(out, None, q, k, v, **lengths)
     if not lengths:

@@ -137,6 +137,17 @@ def test_same_bits_each_time():
 
 
 @pytest.mark.parametrize("dtype", [torch.float, *HALVES])
+@pytest.mark.parametrize("count", [60, 1000, 5000])
+def test_a_whole_text_is_a_chunk_without_states(dtype, count):
+    inputs = [x.requires_grad_() for x in tokens(count, dtype=dtype)]
+    whole = torch.ops.mala.attention(*inputs, rope="1d", causal=True)
+    out, _, _ = attention_chunk(*inputs, rope="1d")
+    assert torch.equal(whole, out)
+    of_whole, of_out = (torch.autograd.grad(x.sum(), inputs) for x in (whole, out))
+    assert all(torch.equal(a, b) for a, b in zip(of_whole, of_out))
+
+
+@pytest.mark.parametrize("dtype", [torch.float, *HALVES])
 @pytest.mark.parametrize("sizes", [(64, 64, 1), (40, 24, 2), (128, 256, 1), (256, 8, 3)])
 @pytest.mark.parametrize("rope", ["none", "1d", "2d"])
 def test_token_by_token(dtype, sizes, rope):
