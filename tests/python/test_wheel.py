@@ -38,8 +38,9 @@ def installed(tmp_path_factory):
     # The library is the one that this build has made; that it compiles needs no second proof.
     library = os.environ["MALA_OPS_LIBRARY"]
     status, said = run(sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps",
-                       "-w", str(folder), "-C", f"cmake.define.MALA_PYTHON_LIBRARY={library}",
-                       "-C", f"build-dir={folder}/build", str(ROOT))
+                       "-w", str(folder),
+                       "--config-settings", f"cmake.define.MALA_PYTHON_LIBRARY={library}",
+                       "--config-settings", f"build-dir={folder}/build", str(ROOT))
     assert status == 0, said
     venv.create(folder / "venv", with_pip=False)
     python = folder / "venv" / "bin" / "python"

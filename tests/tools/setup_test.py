@@ -16,6 +16,7 @@ PYTHON = """#!/bin/sh
 echo "python $*" >>"$CALLS"
 case "$*" in
   *version_info*) exit ${OLD_PYTHON:-0} ;;
+  *sysconfig*) echo "${HEADERS:-$STAND_INS}" ;;
   --version) echo "Python 3.11.2" ;;
   "-m venv "*)
     mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
@@ -73,6 +74,7 @@ class Setup(unittest.TestCase):
             "dpkg-query": DPKG,
             "df": DF,
             "id": "#!/bin/sh\necho ${USER_ID:-0}\n",
+            "Python.h": "",
         }.items():
             self.stand_in(name, text)
 
@@ -132,6 +134,13 @@ class Setup(unittest.TestCase):
         self.assertTrue(
             calls[1].endswith("install -y --no-install-recommends ccache libhwy-dev"), calls
         )
+
+    def test_installs_headers_for_a_python_without(self):
+        self.assert_succeeds(self.run_setup(HEADERS="/nowhere", MISSING="python3-dev"))
+        self.assertIn("--no-install-recommends python3-dev", self.calls.read_text())
+        # Those of Debian's Python are no use to another one: nothing more can be done.
+        self.assert_succeeds(self.run_setup(HEADERS="/nowhere"))
+        self.assertNotIn("apt-get", self.calls.read_text())
 
     def test_new_pins_install_again(self):
         self.assert_succeeds(self.run_setup())
