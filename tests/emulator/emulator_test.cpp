@@ -90,6 +90,18 @@ TEST_F(Emulator, HalvesAreCompared) {
   EXPECT_FALSE(half_is_larger(nan, 0, 0) || half_is_larger(nan, 0, 1) || half_is_larger(0, 0, 0));
 }
 
+TEST_F(Emulator, TwoHalvesAreMultipliedAndAdded) {
+  auto two = [](float low, float high) {
+    return static_cast<uint32_t>(round_to<BFloat16>(low).bits) |
+           static_cast<uint32_t>(round_to<BFloat16>(high).bits) << 16;
+  };
+  EXPECT_EQ(multiply_add_two(two(2, -3), two(5, 7), two(1, 4)), two(11, -17));
+  const uint32_t none = two(std::numeric_limits<float>::quiet_NaN(), 1);
+  const uint32_t zero_times = multiply_add_two(none, 0, 0);
+  EXPECT_TRUE(std::isnan(to_float(BFloat16{static_cast<uint16_t>(zero_times)})));
+  EXPECT_EQ(zero_times >> 16, 0u);
+}
+
 TEST_F(Emulator, CopiesArrive) {
   for (const uint32_t seed : {0, 1, 2, 3}) {
     set_seed(seed);

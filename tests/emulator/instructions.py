@@ -225,7 +225,8 @@ def wait_for_mailbox(_, operands):
     r"st\.async\.weak\.shared::cluster\.mbarrier::complete_tx::bytes(\.v[24])?\.(?P<type>\w+)"
 )
 def store_and_tell(match, operands):
-    """At once: nobody may look before the barrier says so, and it is full of NaN until then."""
+    """At once: nobody may look before the barrier says so. Who does sees NaN in the first turn, and
+    later what was there before, or what comes."""
     kind, of = TYPES[match["type"]], several(operands[1])
     size = f"{len(of)} * sizeof({kind})"
     stores = (f"at[{i}] = {cast(kind, one)};" for i, one in enumerate(of))
