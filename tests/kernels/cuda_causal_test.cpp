@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "mala/kernels/cuda/check.h"
 #include "mala/kernels/cuda/step.h"
@@ -52,15 +53,38 @@ TEST_F(GpuCausal, TokenCountsAroundTiles) {
   }
 }
 
-// Clusters of one block, two, four and eight, whose teams take the tiles of a head more than once:
-// where devices are emulated, the second has as few multiprocessors.
+// A text and the emulated device that it is for, on which its heads are clusters of one block, two,
+// four and eight, and several parts: tests of parts say so. Teams take tiles more than once.
+constexpr std::pair<int, int> kTexts[] = {{1, 480}, {2, 900}, {0, 1600}, {0, 2500}, {0, 3100}};
+
 TEST_F(GpuCausal, TilesGoRoundClustersOfEverySize) {
   const int count = static_cast<int>(gpu::devices().size());
-  for (const auto& [device, tokens] : {std::pair{1, 480}, {2, 900}, {0, 1600}, {0, 2500}}) {
+  for (const auto& [device, tokens] : kTexts) {
     MALA_CUDA_CHECK(cudaSetDevice(device % count));
     const CausalProblem<BFloat16> problem(well_conditioned(usual_case(tokens)));
     expect_gpu_close<BFloat16>(run_on_gpu(problem, Pass::kForward),
                                run_reference(problem, Pass::kForward), problem.about);
+  }
+}
+
+// With a state after the text its keys are summed in parts, several for each that is swept.
+TEST_F(GpuCausal, SeveralPartsAndAState) {
+  CausalCase c = usual_case(3100);
+  c.after = true;
+  const CausalProblem<BFloat16> problem(well_conditioned(c));
+  const CausalResults actual = run_on_gpu(problem, Pass::kForward);
+  expect_gpu_close<BFloat16>(actual, run_reference(problem, Pass::kForward), problem.about);
+  const CausalProblem<BFloat16> alone(well_conditioned(usual_case(3100)));
+  EXPECT_EQ(actual.tokens.out, run_on_gpu(alone, Pass::kForward).tokens.out);
+}
+
+// Sums go from tile to tile in the same order, however many teams there are.
+TEST_F(GpuCausal, ClustersOfEverySizeHaveTheSameBits) {
+  const CausalProblem<BFloat16> problem(usual_case(1000));
+  const std::vector<double> expected = run_on_gpu(problem, Pass::kForward).tokens.out;
+  for (size_t device = 1; device < gpu::devices().size(); ++device) {
+    MALA_CUDA_CHECK(cudaSetDevice(static_cast<int>(device)));
+    EXPECT_EQ(run_on_gpu(problem, Pass::kForward).tokens.out, expected) << "device " << device;
   }
 }
 

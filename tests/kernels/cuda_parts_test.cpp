@@ -26,6 +26,16 @@ DeviceFacts some_device() {
   return device;
 }
 
+// Of so few multiprocessors that any of them may be a cluster.
+DeviceFacts small_device(int multiprocessors) {
+  DeviceFacts device = some_device();
+  device.multiprocessors = multiprocessors;
+  for (int i = 0; i < DeviceFacts::kClusters; ++i) {
+    device.cluster_blocks[i] = multiprocessors >> i << i;
+  }
+  return device;
+}
+
 TEST(Parts, ClustersDivideThemAndSumsStayShort) {
   for (const int64_t heads : {1, 2, 3, 15, 32, 64, 100, 131, 132, 133, 528, 1536}) {
     for (const int64_t tiles : {1, 2, 13, 49, 256, 1024, 100'000}) {
@@ -273,19 +283,25 @@ TEST(Parts, SweepsFillTheDeviceOnce) {
 TEST(Parts, CausalForwardsGoOverATextOnceWhereTheyCan) {
   constexpr int kTeams = 3;
   constexpr int64_t kMostSwept = int64_t{1'100'000};  // sums in float32 go no further
-  auto parts = [](int64_t heads, int64_t tiles) {
-    const SweepParts of = sweep_parts(heads, tiles, some_device(), kTeams);
+  auto parts = [](int64_t heads, int64_t tiles, const DeviceFacts& device) {
+    const ForwardParts of = causal_forward_parts(heads, tiles, device, kTeams);
     return std::pair{divide_up(tiles * kHopperTile, of.tokens), of.blocks};
   };
-  EXPECT_EQ(parts(64, 128), (std::pair<int64_t, int>{1, 2}));
-  EXPECT_EQ(parts(132, 128), (std::pair<int64_t, int>{1, 1}));
-  EXPECT_EQ(parts(1, 25), (std::pair<int64_t, int>{1, 4}));
-  EXPECT_EQ(parts(1, 40), (std::pair<int64_t, int>{1, 8}));
-  EXPECT_EQ(parts(1, 1), (std::pair<int64_t, int>{1, 1}));
-  EXPECT_GE(parts(1, 16'384).first, 100);
+  auto each = [](int64_t count, int blocks) { return std::pair{count, blocks}; };
+  const DeviceFacts large = some_device(), one = small_device(1), two = small_device(2);
+  EXPECT_EQ(parts(64, 128, large), each(1, 2));
+  EXPECT_EQ(parts(132, 128, large), each(1, 1));
+  EXPECT_EQ(parts(1, 1, large), each(1, 1));
+  EXPECT_GE(parts(1, 16'384, large).first, 100);
+  // The texts of GpuCausal.TilesGoRoundClustersOfEverySize.
+  EXPECT_EQ(parts(1, 8, one), each(1, 1));
+  EXPECT_EQ(parts(1, 15, two), each(1, 2));
+  EXPECT_EQ(parts(1, 25, large), each(1, 4));
+  EXPECT_EQ(parts(1, 40, large), each(1, 8));
+  EXPECT_EQ(parts(1, 49, large), each(17, 1));
   for (const int64_t heads : {1, 3, 64, 1000}) {
     for (const int64_t tiles : {1, 2, 13, 128, 1024, 100'000}) {
-      const SweepParts of = sweep_parts(heads, tiles, some_device(), kTeams);
+      const ForwardParts of = causal_forward_parts(heads, tiles, some_device(), kTeams);
       EXPECT_EQ(of.summed % kHopperTile, 0);
       EXPECT_LE(of.summed, kMostPartTokens);
       EXPECT_EQ(of.tokens % of.summed, 0) << heads << " heads of " << tiles << " tiles";
@@ -449,6 +465,19 @@ TEST(Plans, HeadsAreAsManyAsAGpuCounts) {
               "[attention] 2 sequences of 1073741824 heads are more than a GPU counts, 2147483647; "
               "split the batch");
   }
+}
+
+// One long text makes parts of all, of which teams of a block after the other would lose count.
+TEST(Plans, PartsOfAllHeadsAreAsManyAsAGpuCounts) {
+  std::vector<int64_t> offsets = {0, 4'000'000};
+  while (offsets.size() < 1'000'000) offsets.push_back(offsets.back() + 1);
+  AttentionInputs<BFloat16> inputs = some_inputs(1, offsets.back(), 64);
+  inputs.q.heads = inputs.k.heads = inputs.v.heads = 32;
+  inputs.lengths.q_offsets = inputs.lengths.k_offsets = offsets;
+  const std::string text = refusal_of(inputs, {.causal = true});
+  EXPECT_NE(text.find("[attention] 31999968 heads of all sequences in "), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("parts each are more than a GPU counts"), std::string::npos) << text;
 }
 
 // A width that nobody has is no number of rows.

@@ -103,7 +103,8 @@ struct Call {
   Sequence alike;
   int64_t q_part_tokens, k_part_tokens;
 
-  float* state;         // of each unit, a sequence's head of keys and values; null: not asked for
+  float* state;         // of each unit, a sequence's head of keys and values; null where the only
+                        // kernel of a forward keeps none
   float* parts;         // sums of each part of the keys, or of the queries of all heads
   float* gradient;      // of the state, of each unit
   std::byte* operands;  // of each unit, where they do not fit into shared memory

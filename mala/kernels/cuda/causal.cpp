@@ -1,5 +1,6 @@
-// Forward: sums of parts, scanned to those before each, then all sweeps side by side. Backward: the
-// same for dq, then back over the parts for dk and dv.
+// Forward: sums of parts, scanned to those before each, then all sweeps side by side; neither sums
+// nor a scan where a text is one part and no state is wanted. Backward: the same for dq, then back
+// over the parts for dk and dv.
 #include "mala/kernels/cuda/causal.h"
 
 #include <algorithm>
@@ -51,9 +52,8 @@ class CausalCall {
     take_one_magnitude();
     plan_.launch_tables(on_);
     if (!call_.inputs.lengths.key_counts.empty()) launch_clear_uncounted(on_, call_);
-    Call<T> forward = find_prefixes(false);
-    // Last, where its place is taken by what comes through the gate; then the sums of keys, which
-    // tell whether all are numbers, are gone.
+    const Call<T> forward = find_prefixes(false);
+    // Last, where its place is taken by what comes through the gate.
     const bool has_gate = call_.inputs.gate.data, gate_comes_last = !call_.inputs.local.data;
     if (has_gate && !gate_comes_last) find_gate_gradient(forward);
     if (plan_.query_cluster > 0 && call_.has_tail()) {
@@ -65,9 +65,7 @@ class CausalCall {
     call = find_suffixes();
     const PassGrid grid{plan_.units(), plan_.most_query_parts, 1, plan_.query_cluster};
     launch_causal_key_gradients(on_, call, plan_.padded, grid);
-    if (!has_gate || !gate_comes_last) return;
-    forward.parts = nullptr;
-    find_gate_gradient(forward);
+    if (has_gate && gate_comes_last) find_gate_gradient(forward);
   }
 
  private:
@@ -92,7 +90,7 @@ class CausalCall {
   }
   Call<T> without_prefixes() const {
     Call<T> call = call_;
-    call.parts = call.prefixes = nullptr;
+    call.prefixes = nullptr;
     return call;
   }
 

@@ -18,11 +18,8 @@ void with_turns(const Call<BFloat16>& call, Run run) {
 template <auto kKernel>
 void launch_teams(Launcher& on, const Call<BFloat16>& call, const PassGrid& grid, int teams,
                   int shared_bytes) {
-  constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
-  const int64_t blocks = divide_up(grid.heads * grid.parts, teams);
-  check(blocks <= kMostBlocks, "attention", grid.heads, " heads of all sequences in ", grid.parts,
-        " parts are more than a GPU counts; split the batch, or its longest texts from the others");
-  const LaunchSize size{dim3(static_cast<unsigned>(blocks)), teams * kGroupThreads, shared_bytes};
+  const LaunchSize size{dim3(static_cast<unsigned>(divide_up(grid.heads * grid.parts, teams))),
+                        teams * kGroupThreads, shared_bytes};
   launch<kKernel>(on, size, call, static_cast<unsigned>(grid.heads),
                   static_cast<unsigned>(grid.parts));
 }

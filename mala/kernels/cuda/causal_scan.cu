@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kScanThreads)
   float* to = call.prefixes + first_slot(call, at) * size + i;
   int64_t seen = sequence.earlier, left = sequence.k_count;
   const int64_t of_each = call.q_part_tokens / call.k_part_tokens;
-  const int64_t all = max(sequence.q_parts * of_each, summed);
+  const int64_t all = sequence.q_parts * of_each;
   int64_t until_next = 0;  // part of the queries
   for (int64_t first = 0; first < all; first += kAtOnce) {
     float sums[kAtOnce], keys[kAtOnce], values[kAtOnce];
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kScanThreads)
 #pragma unroll
     for (int k = 0; k < kAtOnce; ++k) {
       if (first + k >= all) continue;
-      if (until_next == 0 && first + k < sequence.q_parts * of_each) {
+      if (until_next == 0) {
         // Not about the mean as it is rounded: where gain * r is large, that would show.
         const double mean = seen > 0 ? of_value * inverse_of(seen) : 0.0;
         const double x = is_product ? own - of_key * mean : is_value ? mean : own;

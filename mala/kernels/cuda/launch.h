@@ -48,7 +48,7 @@ class Launcher {
 };
 
 // Sizes of the grid of a pass. Where a pass goes by warpgroups, `cluster` blocks of a head add
-// their sums to each other; elsewhere it is 0.
+// their sums to each other, or it is 1 where they do not; elsewhere it is 0.
 struct PassGrid {
   int64_t heads = 0, parts = 0, chunks = 1;
   int cluster = 0;

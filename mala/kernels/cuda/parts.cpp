@@ -8,6 +8,8 @@
 namespace mala::gpu {
 namespace {
 
+constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;  // in a grid's first dimension
+
 // In tiles of a team: what a block does besides takes as long as some two, and so does a kernel
 // that adds what clusters leave.
 constexpr int64_t kBesides = 2, kAdding = 2;
@@ -24,9 +26,14 @@ int64_t next_parts(int64_t parts) { return parts + std::min<int64_t>(parts, 8); 
 }  // namespace
 
 void check_heads(int64_t sequences, int64_t heads) {
-  constexpr int64_t kMostBlocks = (int64_t{1} << 31) - 1;
   check(sequences <= kMostBlocks / heads, "attention", sequences, " sequences of ", heads,
         " heads are more than a GPU counts, ", kMostBlocks, "; split the batch");
+}
+
+void check_parts(int64_t heads, int64_t parts) {
+  check(parts <= kMostBlocks / heads, "attention", heads, " heads of all sequences in ", parts,
+        " parts each are more than a GPU counts, ", kMostBlocks,
+        "; split the batch, or give its longest sequences a call of their own");
 }
 
 int64_t part_tokens(const Longest& head, int64_t tile, int64_t blocks) {
@@ -81,12 +88,14 @@ int64_t sweep_part_tokens(int64_t heads, int64_t tiles, int64_t at_once) {
 
 // In hundredths of the time that a team takes for a tile. Sums go from tile to tile: that takes its
 // time, too, and no block ends before the last tile has them. Where there are several parts, their
-// keys are summed first, by as many teams as sweep.
-SweepParts sweep_parts(int64_t heads, int64_t tiles, const DeviceFacts& device, int teams) {
+// keys are summed first, by as many teams as sweep. All of these are estimates, from instructions
+// and from profiles of the sweeps before this one.
+ForwardParts causal_forward_parts(int64_t heads, int64_t tiles, const DeviceFacts& device,
+                                  int teams) {
   constexpr int64_t kTile = 100, kLink = 10, kBlock = 150, kSummedTile = 35, kSumming = 300;
   constexpr int64_t kMostSummed = kMostPartTokens / kHopperTile;
   constexpr int64_t kMostTiles = 1 << 14;  // of a part: its sums are in float32
-  SweepParts best;
+  ForwardParts best;
   int64_t best_cost = 0;
   auto consider = [&](int64_t parts, int blocks, int64_t at_once) {
     const int64_t chain = blocks * teams, of_team = divide_up(tiles, parts * chain);

@@ -11,6 +11,8 @@ constexpr int64_t kMostPartTokens = 4096, kMostParts = 65535;
 
 // Throws where the heads of all sequences are more than the blocks of a grid's first dimension.
 void check_heads(int64_t sequences, int64_t heads);
+// Likewise where all parts of all heads are in one dimension of a grid.
+void check_parts(int64_t heads, int64_t parts);
 
 // The tokens of the longest head, and those of all.
 struct Longest {
@@ -41,10 +43,11 @@ int64_t sweep_part_tokens(int64_t heads, int64_t tiles, int64_t at_once);
 // How causal forwards share the tiles of each head: the teams of a cluster of blocks have a part,
 // and take its tiles in turn. Where there are several, or a state is wanted, keys are summed in
 // parts of `summed` tokens, of which a part of queries has a whole number.
-struct SweepParts {
+struct ForwardParts {
   int64_t tokens = 0, summed = 0;
   int blocks = 1;
 };
-SweepParts sweep_parts(int64_t heads, int64_t tiles, const DeviceFacts& device, int teams);
+ForwardParts causal_forward_parts(int64_t heads, int64_t tiles, const DeviceFacts& device,
+                                  int teams);
 
 }  // namespace mala::gpu

@@ -124,6 +124,7 @@ Plan<T>::Plan(const AttentionInputs<T>& inputs, const AttentionOptions& options,
   choose_near_turns(form.causal ? Direction::kForward : direction);
   find_parts();
   if (form.causal) {
+    check_parts(call.sequences * call.heads, std::max(most_query_parts, most_key_parts));
     place_sweeps(direction, arena);
   } else {
     place_sums(arena);
@@ -244,7 +245,7 @@ bool Plan<T>::choose_hopper_sweeps(Direction direction, const DeviceFacts& devic
   const int64_t heads = std::max<int64_t>(1, queries_.total * call.heads / longest);
   const int64_t tiles = divide_up(longest, kHopperTile);
   if (forward) {
-    const SweepParts parts = sweep_parts(heads, tiles, device, kSweepTeamsOnHopper);
+    const ForwardParts parts = causal_forward_parts(heads, tiles, device, kSweepTeamsOnHopper);
     call.q_part_tokens = parts.tokens;
     call.k_part_tokens = parts.summed;
     sweep_blocks = parts.blocks;

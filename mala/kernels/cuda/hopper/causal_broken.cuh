@@ -33,6 +33,25 @@ __device__ __forceinline__ bool queries_need_care(const Call<BFloat16>& call, co
   return needs_care(call, true, task.slot, team);
 }
 
+// zero * x + to, of two numbers: no number once one of them was none.
+__device__ __forceinline__ uint32_t add_zero_times(uint32_t to, uint32_t x) {
+  asm("fma.rn.bf16x2 %0, %1, %2, %0;" : "+r"(to) : "r"(x), "r"(0));
+  return to;
+}
+// Whether the lane's units of a panel hold numbers alone.
+__device__ __forceinline__ bool are_numbers(uint32_t panel, const UnitShare& share) {
+  uint32_t none = 0;  // times numbers, but for those that are none
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const uint4 unit = load_shared(panel + share.place(i));
+    none = add_zero_times(none, unit.x);
+    none = add_zero_times(none, unit.y);
+    none = add_zero_times(none, unit.z);
+    none = add_zero_times(none, unit.w);
+  }
+  return (none & 0x7FFF7FFFu) == 0;
+}
+
 // Of numbers of bfloat16. Minus infinity has a feature, which is zero.
 __device__ __forceinline__ bool is_broken(uint32_t bits) { return (bits & 0x7F80u) == 0x7F80u; }
 constexpr uint32_t kNone = 0xFF80u;

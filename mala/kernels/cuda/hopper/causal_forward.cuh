@@ -5,6 +5,7 @@
 
 #include "mala/kernels/cuda/hopper/causal_links.cuh"
 #include "mala/kernels/cuda/hopper/causal_scores.cuh"
+#include "mala/kernels/cuda/hopper/cluster.cuh"
 
 namespace mala::gpu::hopper {
 
@@ -23,6 +24,8 @@ struct SweepBlock {
 
 template <class Kind>
 struct CausalSweep {
+  using Block = SweepBlock<Kind>;
+
   const Call<BFloat16>& call;
   const Task& task;
   const Team<kGroupThreads>& team;
@@ -39,20 +42,19 @@ struct CausalSweep {
   uint32_t ones;
   Link link;
 
-  // Tile `first` of the part, and every so many'th from there on. Begins to copy.
+  // The tiles of the part that are this link's. Begins to copy.
   __device__ __forceinline__ CausalSweep(const Call<BFloat16>& of, const Task& part,
                                          const Team<kGroupThreads>& by, const Link& to,
-                                         int first_tile, int of_all, uint32_t ones_at,
-                                         uint32_t table)
+                                         uint32_t memory)
       : call(of),
         task(part),
         team(by),
         panels(to.panels),
         lane(to.lane),
-        turns(table, by),
+        turns(memory + Block::kTurns, by),
         share(lane.warp),
-        first(part.first + first_tile * kRowTokens),
-        step(of_all * kRowTokens),
+        first(part.first + to.index * kRowTokens),
+        step(to.of_all * kRowTokens),
         end(static_cast<int>(part.sequence.earlier + part.end)),
         all_keys(static_cast<int>(part.sequence.earlier + part.sequence.k_count)),
         keys_left(static_cast<int>(min(part.end, part.sequence.k_count) - first)),
@@ -61,7 +63,7 @@ struct CausalSweep {
         values(key_rows(of.inputs.v), first, share),
         queries(query_rows<Kind>(of.inputs.q, part, true), first, share),
         out(query_rows<Kind>(of.out, part, true).at(first + share.row, 8 * share.unit)),
-        ones(ones_at),
+        ones(memory + Block::kOnes),
         link(to) {
     if (queries_left <= 0) return;
     copy_keys(keys_left);
@@ -156,56 +158,11 @@ struct CausalSweep {
     SweepScores sums;
     TileSums tile;
     TileRows q, scores;
-    const bool hands_on = queries_left > kRowTokens;
-    tile.rotated_keys = panels.sum_of_warps();
-    {
-      TileRows prefixes;
-      const TriangleRows triangle(lane.warp);
-      begin_products();
-      if (Kind::kTurns) {
-        sum_rows_up(prefixes, triangle, panel(panels.address + LinkPanels::kPlain));
-      }
-      tile.multiply_keys(panel(of_values()), rotated_keys(), ones);
-      wait_copies<0>();
-      __syncwarp();
-      q = tile_features(coming(), lane, kRowTokens);
-      __syncwarp();
-      keys.go_on(step, call.inputs.k.token_stride);
-      queries.go_on(step, call.inputs.q.token_stride);
-      copy_keys(keys_left - step);
-      wait_products();
-      tile.keys = {};
-      if (Kind::kTurns) {
-        sums.s.add(q, prefixes);
-        if (lane.warp == 3) tile.keys = last_row(prefixes);
-      }
-    }
+    sum_tile(tile, q, sums);
     if (broken) tile.spoil(*broken, lane);
     const TileKeys seen{keys_before(), max(min(keys_left, kRowTokens), 0)};
-    panels.vectors_box().wait(turn);
-    link.find_centre(turn, seen, tile);
-    if (hands_on) link.pass_vectors(turn, tile);
-    if (Kind::kTurns) {
-      if (lane.warp == 1 && queries_left > step) write_first_turns(turn + 1, first + step);
-      add(sums.s, q, panels.keys(turn));
-      rotate(turn, q);
-    }
-    add(sums.r, q, panels.rotated_keys(turn));
-    tile.take_about_centre();
-    panels.matrix_box().wait(turn);
-    TileRows matrix = link.received();
-    if (seen.move_centre()) link.move_centre(turn, tile.centre, matrix);
-    show_to_tensor_cores();
-    begin_products();
-    multiply_received(found, q, panels);
-    commit_products();
-    if (hands_on) {
-#pragma unroll
-      for (int i = 0; i < 32; ++i) matrix.c[i] += tile.matrix.c[i];
-      link.pass_matrix(matrix);
-    }
-    wait_products();
-    if (hands_on) link.tell_of_matrix();
+    receive_vectors(turn, seen, tile, q, sums);
+    receive_matrix(turn, seen, tile, q, found);
     {
       const PartRows left(q);
       begin_products();
@@ -223,6 +180,66 @@ struct CausalSweep {
     multiply_by<RightRows::kSummed>(found, weights, panel(of_values()));
     commit_products();
     wait_products();
+  }
+
+  // The sums over the tile's keys, its queries, and what these meet of plain keys up to their own.
+  __device__ __forceinline__ void sum_tile(TileSums& tile, TileRows& q, SweepScores& sums) {
+    TileRows prefixes;
+    tile.rotated_keys = panels.sum_of_warps();
+    const TriangleRows triangle(lane.warp);
+    begin_products();
+    if (Kind::kTurns) {
+      sum_rows_up(prefixes, triangle, panel(panels.address + LinkPanels::kPlain));
+    }
+    tile.multiply_keys(panel(of_values()), rotated_keys(), ones);
+    wait_copies<0>();
+    __syncwarp();
+    q = tile_features(coming(), lane, kRowTokens);
+    __syncwarp();
+    keys.go_on(step, call.inputs.k.token_stride);
+    queries.go_on(step, call.inputs.q.token_stride);
+    copy_keys(keys_left - step);
+    wait_products();
+    tile.keys = {};
+    if (!Kind::kTurns) return;
+    sums.s.add(q, prefixes);
+    if (lane.warp == 3) tile.keys = last_row(prefixes);
+  }
+
+  __device__ __forceinline__ bool hands_on() const { return queries_left > kRowTokens; }
+
+  // Those before the tile. Then queries turn.
+  __device__ __forceinline__ void receive_vectors(int turn, const TileKeys& seen, TileSums& tile,
+                                                  TileRows& q, SweepScores& sums) const {
+    panels.vectors_box().wait(turn);
+    link.find_centre(turn, seen, tile);
+    if (hands_on()) link.pass_vectors(turn, tile);
+    if (Kind::kTurns) {
+      if (lane.warp == 1 && queries_left > step) write_first_turns(turn + 1, first + step);
+      add(sums.s, q, panels.keys(turn));
+      rotate(turn, q);
+    }
+    add(sums.r, q, panels.rotated_keys(turn));
+  }
+
+  // That before the tile, which queries meet, and the team after this one receives with the tile's.
+  __device__ __forceinline__ void receive_matrix(int turn, const TileKeys& seen, TileSums& tile,
+                                                 const TileRows& q, TileRows& found) const {
+    tile.take_about_centre();
+    panels.matrix_box().wait(turn);
+    TileRows matrix = link.received();
+    if (seen.moves_centre()) link.move_centre(turn, tile.centre, matrix);
+    show_to_tensor_cores();
+    begin_products();
+    multiply_received(found, q, panels);
+    commit_products();
+    if (hands_on()) {
+#pragma unroll
+      for (int i = 0; i < 32; ++i) matrix.c[i] += tile.matrix.c[i];
+      link.pass_matrix(matrix);
+    }
+    wait_products();
+    if (hands_on()) link.tell_of_matrix();
   }
 
   // By one warp: how the first token of tile number `turn` turns.
@@ -302,7 +319,7 @@ struct CausalSweep {
   }
 };
 
-// Link number `index` of the chain that a cluster's teams are.
+// The team's link of the chain that a cluster's teams are.
 template <class Kind>
 __device__ __forceinline__ Link link_of(const Cluster& cluster, const Team<kGroupThreads>& team,
                                         uint32_t memory) {
@@ -315,6 +332,8 @@ __device__ __forceinline__ Link link_of(const Cluster& cluster, const Team<kGrou
     return is_far ? address_in_block(mine, ends ? 0 : cluster.rank + 1) : mine;
   };
   return {.lane = TileLane(team),
+          .index = static_cast<int>(cluster.rank) * kSweepTeams + team.index,
+          .of_all = static_cast<int>(cluster.size) * kSweepTeams,
           .panels = {memory + team.index * Block::kTeam},
           .next = {in_cluster(memory + next * Block::kTeam)},
           .is_far = is_far,
@@ -338,18 +357,15 @@ __global__ void __launch_bounds__(kSweepTeams* kGroupThreads, 1)
   const Task task = query_task(call, blockIdx.x, part);
   if (task.first == task.end) return;
   const Link link = link_of<Kind>(cluster, team, at);
-  const int index = static_cast<int>(cluster.rank) * kSweepTeams + team.index;
-  CausalSweep<Kind> sweep(call, task, team, link, index,
-                          static_cast<int>(cluster.size) * kSweepTeams, at + Block::kOnes,
-                          at + Block::kTurns);
+  CausalSweep<Kind> sweep(call, task, team, link, at);
   fill_ones(at + Block::kOnes, kNarrowOnesBytes);
   if (Kind::kTurns) TileTurns<Kind>::fill(call.q_turning, at + Block::kTurns);
   sweep.prepare();
   show_to_tensor_cores();
   cluster.sync();
-  if (index == 0) {
-    const float* before = call.prefixes + sweep_slot(call, task, part) * call.layout.size();
-    link.begin(call.layout, call.prefixes ? before : nullptr);
+  if (link.index == 0) {
+    const int64_t slot = sweep_slot(call, task, part);
+    link.begin(call.layout, call.prefixes ? call.prefixes + slot * call.layout.size() : nullptr);
   }
   sweep.run(
       reinterpret_cast<BrokenRows*>(memory + team.index * Block::kTeam + LinkPanels::kBroken));

@@ -1,5 +1,5 @@
-// What a causal sweep on Hopper knows of keys: those of a tile, and the sums before it, which run
-// along.
+// What the causal backward over queries on Hopper knows of keys: those of a tile, and the sums
+// before it, which run along.
 #pragma once
 
 #include "mala/kernels/cuda/causal_keys.cuh"

@@ -1,11 +1,12 @@
 // How the sums over a part's keys go from tile to tile in the causal forward on Hopper, where each
 // tile is another team's: a chain of teams of a cluster. Who has received the sums before a tile
-// adds the tile's and hands them on, before doing anything else with them.
+// adds the tile's own and hands them on. The next team is told of the matrix only when this tile's
+// queries have met it: the team before may write to its place from then on.
 #pragma once
 
 #include "mala/kernels/cuda/causal_keys.cuh"
 #include "mala/kernels/cuda/hopper/causal_tile_sums.cuh"
-#include "mala/kernels/cuda/hopper/cluster.cuh"
+#include "mala/kernels/cuda/hopper/mailbox.cuh"
 
 namespace mala::gpu::hopper {
 
@@ -106,6 +107,7 @@ __device__ __forceinline__ void multiply_means(TileRows& to, const LeftTwos& lef
 // A link of the chain: what a team receives, and whom it writes to.
 struct Link {
   TileLane lane;
+  int index, of_all;        // links
   LinkPanels panels, next;  // the latter in the cluster
   bool is_far;              // the next team is of another block
   int next_turn;            // of the next team, less the own
@@ -149,7 +151,7 @@ struct Link {
       const float old = centre_of(turn, half);
       float others = load_shared_float(panels.values(turn) + 4 * lane.row(half));
       centre = old;
-      if (keys.move_centre()) {
+      if (keys.moves_centre()) {
         centre = fmaf(fmaf(-own, old, sum) + others, nearly_inverse(before + own), old);
         others = fmaf(-before, centre - old, others);
       }

@@ -8,8 +8,8 @@
 
 namespace mala::gpu::hopper {
 
-// What tensor cores take of a product in TF32: they cut both sides off, each by so much on average.
-constexpr float kCutOff = 0.75f * 0x1p-11f, kKeptOfBoth = 1.0f - 2 * kCutOff;
+// What tensor cores keep of a product in TF32, whose sides they both cut off.
+constexpr float kKeptOfBoth = 1.0f - 2 * kCutOff;
 
 // What becomes of a lane's two queries: out = factor * (product + ratio * U + base * centre).
 struct SweepFactors {

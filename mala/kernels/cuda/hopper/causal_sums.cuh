@@ -229,8 +229,7 @@ struct CausalSums {
     share_sums<4, 8>(sums);
     share_sums<2, 4>(sums);
     const uint32_t at = stage + 4 * (64 * lane.warp + lane.column(lane.g));
-    asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(at), "f"(sums[0]), "f"(sums[1])
-                 : "memory");
+    store_shared_two(at, {sums[0], sums[1]});
     team.sync();
     if (team.thread >= 16) return;
     Four sum = {};

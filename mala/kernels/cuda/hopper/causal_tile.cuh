@@ -2,8 +2,9 @@
 // from memory and back. Usual calls in bfloat16 with heads of 64 alone, which turn along a line or
 // not at all.
 //
-// Tokens turn by their place in the tile. So their turns are the same for all tiles, and sums are
-// turned by a tile's length from tile to tile.
+// Tokens turn by their place in the tile, so that their turns are the same for all tiles. Sums that
+// run along, as in the backward, turn by a tile's length from tile to tile; in the forward tokens
+// turn by their tile's first position, too.
 #pragma once
 
 #include "mala/kernels/cuda/feature.cuh"
@@ -70,11 +71,7 @@ struct TileTurns {
       : own(table + 16 * team.thread), step(table + kRowBytes) {}
 
   __device__ __forceinline__ float2 of_tile(int pair) const {
-    float2 turn;
-    asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];"  // here, and not once for all tiles
-                 : "=f"(turn.x), "=f"(turn.y)
-                 : "r"(step + 8 * pair));
-    return turn;
+    return load_shared_two(step + 8 * pair);  // here, and not once for all tiles
   }
 
   // By all threads of the block, from the table of the first positions.

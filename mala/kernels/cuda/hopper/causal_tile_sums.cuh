@@ -11,7 +11,7 @@ struct TileKeys {
 
   // Whether there are twice as many before it as when that was so last: values are taken about the
   // mean of all so far from then on, or those of the first tile would count for ever.
-  __device__ __forceinline__ bool move_centre() const {
+  __device__ __forceinline__ bool moves_centre() const {
     const int tiles = before / kRowTokens;
     return own > 0 && (tiles & (tiles - 1)) == 0;
   }
@@ -77,25 +77,6 @@ __device__ __forceinline__ float2 last_row(const TileRows& rows) {
     if (j == lane / 4) two = of_pair;
   }
   return two;
-}
-
-// zero * x + to, of two numbers: no number once one of them was none.
-__device__ __forceinline__ uint32_t add_zero_times(uint32_t to, uint32_t x) {
-  asm("fma.rn.bf16x2 %0, %1, %2, %0;" : "+r"(to) : "r"(x), "r"(0));
-  return to;
-}
-// Whether the lane's units of a panel hold numbers alone.
-__device__ __forceinline__ bool are_numbers(uint32_t panel, const UnitShare& share) {
-  uint32_t none = 0;  // times numbers, but for those that are none
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const uint4 unit = load_shared(panel + share.place(i));
-    none = add_zero_times(none, unit.x);
-    none = add_zero_times(none, unit.y);
-    none = add_zero_times(none, unit.z);
-    none = add_zero_times(none, unit.w);
-  }
-  return (none & 0x7FFF7FFFu) == 0;
 }
 
 }  // namespace mala::gpu::hopper

@@ -244,8 +244,10 @@ struct TwoParts {
   }
 };
 
-// What tensor cores cut off of a number for TF32 they then cut off as often above as below it.
-__device__ __forceinline__ float balanced_for_tf32(float x) { return fmaf(x, 0.75f * 0x1p-11f, x); }
+// What tensor cores cut off of a number for TF32, on average, as a share of it.
+constexpr float kCutOff = 0.75f * 0x1p-11f;
+// With that added they cut off as often above as below it.
+__device__ __forceinline__ float balanced_for_tf32(float x) { return fmaf(x, kCutOff, x); }
 
 // The nearest number that TF32 holds.
 __device__ __forceinline__ float fine(float x) {
