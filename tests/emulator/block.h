@@ -95,10 +95,18 @@ struct Block {
   std::vector<Thread*> threads{};
 };
 
+// What is on its way to shared memory.
+struct Letter {
+  void* to = nullptr;
+  std::array<std::byte, 16> bytes{};
+  size_t size = 0;
+};
+
 // A barrier in shared memory, which holds its turn.
 struct Mailbox {
   int writers = 0, arrived = 0, turn = 0;
-  int64_t bytes = 0;  // that have come, less those that writers told of
+  int64_t bytes = 0;  // that were sent, less those that writers told of
+  std::vector<Letter> late{};
   std::vector<Thread*> waiting{};
 };
 

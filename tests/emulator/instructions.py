@@ -207,7 +207,8 @@ def open_mailbox(_, operands):
 
 
 @instruction(
-    r"mbarrier\.arrive(\.expect_tx)?\.(release\.cta\.shared::cta|relaxed\.cluster\.shared::cluster)\.b64"
+    r"mbarrier\.arrive(\.expect_tx)?"
+    r"\.(release\.cta\.shared::cta|relaxed\.cluster\.shared::cluster)\.b64"
 )
 def arrive_at_mailbox(match, operands):
     bytes_of_all = value(operands[2]) if match[1] else "0"
@@ -224,15 +225,11 @@ def wait_for_mailbox(_, operands):
 @instruction(
     r"st\.async\.weak\.shared::cluster\.mbarrier::complete_tx::bytes(\.v[24])?\.(?P<type>\w+)"
 )
-def store_and_tell(match, operands):
-    """At once: nobody may look before the barrier says so. Who does sees NaN in the first turn, and
-    later what was there before, or what comes."""
+def send(match, operands):
     kind, of = TYPES[match["type"]], several(operands[1])
-    size = f"{len(of)} * sizeof({kind})"
-    stores = (f"at[{i}] = {cast(kind, one)};" for i, one in enumerate(of))
-    at = f"auto* at = static_cast<{kind}*>({CALL}in_shared({address(operands[0])}, {size}));"
-    tell = f"{CALL}bytes_have_come({address(operands[2])}, {size});"
-    return " ".join([at, *stores, tell])
+    letter = f"const {kind} letter[] = {{{', '.join(cast(kind, one) for one in of)}}};"
+    to, mailbox = address(operands[0]), address(operands[2])
+    return f"{letter} {CALL}send({to}, letter, sizeof(letter), {mailbox});"
 
 
 @instruction(r"selp\.u32")

@@ -1,4 +1,6 @@
 // Barriers in shared memory (mbarrier), which threads of all blocks of a cluster arrive at.
+#include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "tests/emulator/block.h"
@@ -17,8 +19,11 @@ Mailbox& mailbox_at(uint64_t address, const Where& where) {
   return found->second;
 }
 
+void deliver(const Letter& letter) { std::memcpy(letter.to, letter.bytes.data(), letter.size); }
+
 void open_if_full(Mailbox& mailbox) {
   if (mailbox.arrived < mailbox.writers || mailbox.bytes != 0) return;
+  for (const Letter& letter : std::exchange(mailbox.late, {})) deliver(letter);
   mailbox.arrived = 0;
   ++mailbox.turn;
   for (Thread* thread : std::exchange(mailbox.waiting, {})) wake(thread);
@@ -39,9 +44,18 @@ void arrive_at_mailbox(uint64_t address, int bytes, const Where& where) {
   open_if_full(mailbox);
 }
 
-void bytes_have_come(uint64_t address, size_t bytes, const Where& where) {
+// It comes at once, so that who still reads there is disturbed, or as late as it may: with a seed
+// sometimes so, sometimes so.
+void send(uint64_t to, const void* bytes, size_t size, uint64_t address, const Where& where) {
   Mailbox& mailbox = mailbox_at(address, where);
-  mailbox.bytes += static_cast<int64_t>(bytes);
+  Letter letter{.to = in_shared(to, size, where), .size = size};
+  std::memcpy(letter.bytes.data(), bytes, std::min(size, letter.bytes.size()));
+  if (draw(2, 0) == 0) {
+    deliver(letter);
+  } else {
+    mailbox.late.push_back(letter);
+  }
+  mailbox.bytes += static_cast<int64_t>(size);
   open_if_full(mailbox);
 }
 

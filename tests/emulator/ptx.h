@@ -92,7 +92,8 @@ uint32_t address_in_other_block(uint32_t address, uint32_t rank,
 // many have come, and the bytes that they told of.
 void open_mailbox(uint64_t address, int writers, const Where& where = Where::current());
 void arrive_at_mailbox(uint64_t address, int bytes, const Where& where = Where::current());
-void bytes_have_come(uint64_t address, size_t bytes, const Where& where = Where::current());
+void send(uint64_t to, const void* bytes, size_t size, uint64_t address,
+          const Where& where = Where::current());
 void wait_for_mailbox(uint64_t address, int parity, const Where& where = Where::current());
 
 // Barriers: of all threads of the block where their number is 0. Returns how many voted.
