@@ -41,7 +41,8 @@ class CausalCall {
     if (!after.counts.empty()) call_.counts_after = after.counts.data();
     take_one_magnitude();
     plan_.launch_tables(on_);
-    const Call<T> call = has_prefixes() ? find_prefixes(call_.state_after) : without_prefixes();
+    const bool wants_state = call_.state_after != nullptr;
+    const Call<T> call = has_prefixes() ? find_prefixes(wants_state) : without_prefixes();
     launch_causal_forward(on_, call, plan_.padded, plan_.query_grid());
   }
 
