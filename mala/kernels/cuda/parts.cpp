@@ -116,9 +116,11 @@ ForwardParts causal_forward_parts(int64_t heads, int64_t tiles, const DeviceFact
   }
   const int64_t most = std::max(
       least, std::min(divide_up(tiles, teams), 2 * divide_up(device.multiprocessors, heads)));
-  for (int64_t parts = std::max<int64_t>(2, least); parts <= most; ++parts) {
+  // Of many parts one more or less is nothing, and a call has little time to choose.
+  for (int64_t parts = std::max<int64_t>(2, least); parts < most; parts += 1 + parts / 32) {
     consider(parts, 1, device.multiprocessors);
   }
+  if (most > 1) consider(most, 1, device.multiprocessors);
   return best;
 }
 
