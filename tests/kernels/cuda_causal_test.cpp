@@ -80,6 +80,7 @@ TEST_F(GpuCausal, SeveralPartsAndAState) {
 
 // Sums go from tile to tile in the same order, however many teams there are.
 TEST_F(GpuCausal, ClustersOfEverySizeHaveTheSameBits) {
+  if (gpu::devices().size() == 1) GTEST_SKIP() << "one GPU has one size of clusters for a text";
   const CausalProblem<BFloat16> problem(usual_case(1000));
   const std::vector<double> expected = run_on_gpu(problem, Pass::kForward).tokens.out;
   for (size_t device = 1; device < gpu::devices().size(); ++device) {
