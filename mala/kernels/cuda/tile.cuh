@@ -91,6 +91,9 @@ __device__ __forceinline__ void store_shared(uint32_t to, uint4 x) {
                "r"(x.w)
                : "memory");
 }
+__device__ __forceinline__ void store_shared_float(uint32_t to, float x) {
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(x) : "memory");
+}
 __device__ __forceinline__ void store_shared_two(uint32_t to, float2 two) {
   asm volatile("st.shared.v2.f32 [%0], {%1,%2};" ::"r"(to), "f"(two.x), "f"(two.y) : "memory");
 }

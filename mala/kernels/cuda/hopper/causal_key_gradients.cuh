@@ -227,15 +227,15 @@ struct CausalKeyGradients {
       begin_products();
       multiply_parts<RightRows::kSummed>(by_key, parts, weighted_queries(), true);
       commit_products();
-      fill_rows(later, panels.key_sum(tile));
       begin_products();
-      add_rows_up<true>(later, panel(panels.address + SweepPanels::kPlain), panel(triangle));
+      sum_rows_up<true>(later, panel(panels.address + SweepPanels::kPlain), panel(triangle));
       commit_products();
       wait_products<1>();
     }
     add_vector(by_key, panels.rotated_sum(tile));
     turns.template rotate<true>(by_key);
     wait_products();
+    add_vector(later, panels.key_sum(tile));
     if (lane.warp == 0 && lane.g == 0) keep_row(later, 0, lane, panels.key_sum(tile - 1));
 #pragma unroll
     for (int i = 0; i < 32; ++i) by_key.c[i] += later.c[i];
@@ -304,18 +304,6 @@ struct CausalKeyGradients {
       parts.set(kStep, x);
     });
     return parts;
-  }
-
-  static __device__ __forceinline__ void add_vector(TileRows& x, const float* vector) {
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      const float2 two = two_of(vector, j);
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        x.at(j, half, 0) += two.x;
-        x.at(j, half, 1) += two.y;
-      }
-    }
   }
 };
 

@@ -7,8 +7,9 @@
 
 namespace mala::gpu::hopper {
 
-// The sums over all keys before a tile. The matrix is held the other way round, (values, features),
-// and values' sum is that of the part alone.
+// The sums over all keys before a tile, for values about a centre: what these have in common would
+// cost digits. The matrix is held the other way round, (values, features), and values' sum is that
+// of the part alone.
 template <class Kind>
 struct SweepState {
   TileTurns<Kind> turns;
@@ -16,32 +17,29 @@ struct SweepState {
   SweepPanels panels;
   TileRows matrix;
   Accumulator<8> values;
-  float centre[2];  // of the lane's two rows
-  int count = 0;    // of keys in the part
 
   // From the sums before the part, with the first position of the part.
   __device__ __forceinline__ void start(const float* from, const Call<BFloat16>& call,
                                         int64_t position, const Team<kGroupThreads>& team) {
     const StateLayout& layout = call.layout;
     const TileLane lane = TileLane::again(warp);
-    const float* rotated = from + layout.rotated_keys();
     const OneTurn turn(call.q_turning, Kind::kTurns ? position : 0);
     if (team.thread < 64) panels.key_sum(0)[team.thread] = from[layout.keys() + team.thread];
     if (team.thread < 32) {
-      float2 two = *reinterpret_cast<const float2*>(rotated + 2 * team.thread);
+      float2 two = reinterpret_cast<const float2*>(from + layout.rotated_keys())[team.thread];
       turn_back(two, team.thread, [&](int pair) { return turn.of(pair); });
       reinterpret_cast<float2*>(panels.rotated_sum(0))[team.thread] = two;
     }
 #pragma unroll
-    for (int half = 0; half < 2; ++half) centre[half] = from[layout.values() + lane.row(half)];
+    for (int half = 0; half < 2; ++half) {
+      panels.centre()[lane.row(half)] = from[layout.values() + lane.row(half)];
+    }
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       const int column = lane.column(j);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         float2 two{from[column * 64 + lane.row(half)], from[column * 64 + 64 + lane.row(half)]};
-        two.x = fmaf(centre[half], rotated[column], two.x);
-        two.y = fmaf(centre[half], rotated[column + 1], two.y);
         turn_back(two, column / 2, [&](int pair) { return turn.of(pair); });
         matrix.at(j, half, 0) = two.x;
         matrix.at(j, half, 1) = two.y;
@@ -49,7 +47,7 @@ struct SweepState {
     }
     values = {};
     team.sync();
-    show(0);
+    show();
   }
 
   // Keys and values of a tile, the latter in a panel; not waited for.
@@ -68,22 +66,36 @@ struct SweepState {
   }
 
   // After a tile with so many keys, `seen` with all before it: the sums before tile `next`. The
-  // first keys of all have no mean before them; those after their tile do.
+  // tile's values went in as they are. The first keys of all have no mean before them; those after
+  // their tile do.
   __device__ __forceinline__ void go_on(int next, int keys, int seen) {
-    count += keys;
-    if (next == 1 && seen == count) {
-      const float inverse = nearly_inverse(static_cast<float>(count));
+    const auto count = static_cast<float>(keys);
+    const TileLane lane = TileLane::again(warp);
+    if (next == 1 && seen == keys) {
+      const float inverse = nearly_inverse(count);
 #pragma unroll
-      for (int half = 0; half < 2; ++half) centre[half] = inverse * values.c[2 * half];
+      for (int half = 0; half < 2; ++half)
+        panels.centre()[lane.row(half)] = inverse * values.c[2 * half];
     }
-    turn_columns<true>(matrix, turns, TileLane::again(warp));
-    show(next);
+    const float centre[2] = {panels.centre()[lane.row(0)], panels.centre()[lane.row(1)]};
+    take_centre_off(matrix, centre, [&](int j) { return two_of(panels.tile_sum(), j); });
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      values.c[2 * half] = fmaf(-count, centre[half], values.c[2 * half]);
+    }
+    turn_columns<true>(matrix, turns, lane);
+    show();
   }
 
-  // The sum of rotated keys before tile `next`, turned back: two of its columns.
-  __device__ __forceinline__ void set_rotated(int next, int pair, float2 sum) const {
+  // Two columns of the sum of the tile's rotated keys, which is kept; with that before it, turned
+  // back, it becomes that before the next tile.
+  __device__ __forceinline__ void keep_rotated(int tile, int pair, const float2& of_tile) const {
+    reinterpret_cast<float2*>(panels.tile_sum())[pair] = of_tile;
+    float2 sum = reinterpret_cast<const float2*>(panels.rotated_sum(tile))[pair];
+    sum.x += of_tile.x;
+    sum.y += of_tile.y;
     turn_back(sum, pair, [&](int of) { return turns.of_tile(of); });
-    reinterpret_cast<float2*>(panels.rotated_sum(next))[pair] = sum;
+    reinterpret_cast<float2*>(panels.rotated_sum(tile + 1))[pair] = sum;
   }
 
  private:
@@ -94,26 +106,16 @@ struct SweepState {
     rotate_pair<true>(two.x, two.y, turn.x, turn.y);
   }
 
-  // The matrix about the centre, and the values' sum about it, become right sides of products.
-  __device__ __forceinline__ void show(int tile) const {
-    const float* rotated = panels.rotated_sum(tile);
+  // The matrix and the values' sum become right sides of products.
+  __device__ __forceinline__ void show() const {
     const TileLane lane = TileLane::again(warp);
-    TileRows centred;
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      const float2 key = two_of(rotated, j);
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        centred.at(j, half, 0) = fmaf(-centre[half], key.x, matrix.at(j, half, 0));
-        centred.at(j, half, 1) = fmaf(-centre[half], key.y, matrix.at(j, half, 1));
-      }
-    }
-    store_rows(panels.address + SweepPanels::kMatrix, lane.places, centred);
+    store_rows(panels.address + SweepPanels::kMatrix, lane.places, matrix);
     if (lane.t > 0) return;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const float sum = fmaf(-static_cast<float>(count), centre[half], values.c[2 * half]);
-      const TwoParts u(sum, sum), c(centre[half], centre[half]);
+      const float sum = values.c[2 * half];
+      const float centre = panels.centre()[lane.row(half)];
+      const TwoParts u(sum, sum), c(centre, centre);
       store_shared(panels.address + SweepPanels::kNarrow + 16 * lane.row(half),
                    {u.first, u.rest, c.first, c.rest});
     }

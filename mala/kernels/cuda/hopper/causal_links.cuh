@@ -181,15 +181,8 @@ struct Link {
   __device__ __forceinline__ void move_centre(int turn, const float (&to)[2],
                                               TileRows& matrix) const {
     const float by[2] = {to[0] - centre_of(turn, 0), to[1] - centre_of(turn, 1)};
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      const float2 keys = load_shared_two(panels.rotated_keys(turn) + 32 * j + 8 * lane.t);
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        matrix.at(j, half, 0) = fmaf(-by[half], keys.x, matrix.at(j, half, 0));
-        matrix.at(j, half, 1) = fmaf(-by[half], keys.y, matrix.at(j, half, 1));
-      }
-    }
+    const uint32_t keys = panels.rotated_keys(turn) + 8 * lane.t;
+    take_centre_off(matrix, by, [&](int j) { return load_shared_two(keys + 32 * j); });
   }
   // That before the next tile: to be told of when nobody of the warp reads what is here any more.
   __device__ __forceinline__ void pass_matrix(const TileRows& matrix) const {

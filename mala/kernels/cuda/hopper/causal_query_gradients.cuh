@@ -61,7 +61,7 @@ struct CausalQueryGradients {
         seen(static_cast<int>(part.sequence.earlier + min(part.first, part.sequence.k_count))),
         keys_left(static_cast<int>(min(part.end, part.sequence.k_count) - part.first)),
         queries_left(static_cast<int>(part.end - part.first)),
-        state{turns, warp, panels, {}, {}, {}} {
+        state{turns, warp, panels, {}, {}} {
     copy_others(0, keys_left, queries_left);
     copy_queries(queries_left);
   }
@@ -142,23 +142,25 @@ struct CausalQueryGradients {
     float of_sum[2], of_centre[2];
     {
       TileRows sums;
-      sum_keys_up(panels.key_sum(tile), plain_keys(), sums);
+      sum_keys_up(plain_keys(), sums);
       wait_copies<1>();  // for the queries
       __syncwarp();
       q = tile_features(of_queries(), TileLane::again(warp), kRowTokens);
       wait_products();
+      add_vector(sums, panels.key_sum(tile));
       s.add(q, sums);
       const TileLane lane = TileLane::again(warp);
       if (lane.warp == 3 && lane.g == 7) keep_row(sums, 1, lane, panels.key_sum(tile + 1));
 
       Accumulator<8> means;
-      sum_keys_up(panels.rotated_sum(tile), rotated_keys(), sums);
+      sum_keys_up(rotated_keys(), sums);
       meet_state(tile, x, means);
       state.add(of_values(tile), ones);
       turns.rotate(q);
       wait_products<2>();
+      if (warp == 3 && TileLane::again(warp).g == 7) keep_rotated(tile, sums);
+      add_vector(sums, panels.rotated_sum(tile));
       r.add(q, sums);
-      if (warp == 3 && TileLane::again(warp).g == 7) keep_rotated(tile + 1, sums);
       meet_values(tile, by_values);
       wait_products();
       share_means(means, of_sum, of_centre);
@@ -171,8 +173,8 @@ struct CausalQueryGradients {
       wait_products();
     }
     TileRows rotated, plain;
-    sum_keys_up(panels.rotated_sum(tile), rotated_keys(), rotated);
-    sum_keys_up(panels.key_sum(tile), plain_keys(), plain);
+    sum_keys_up(rotated_keys(), rotated);
+    sum_keys_up(plain_keys(), plain);
     met.add(q, x);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -180,6 +182,7 @@ struct CausalQueryGradients {
     }
     const RowFactors by = find_factors(s, r, met, in_tile, of_centre);
     wait_products<1>();
+    add_vector(rotated, panels.rotated_sum(tile));
 #pragma unroll
     for (int i = 0; i < 32; ++i) {
       const int half = i / 2 % 2;
@@ -187,18 +190,18 @@ struct CausalQueryGradients {
     }
     turns.template rotate<true>(x);
     wait_products();
+    add_vector(plain, panels.key_sum(tile));
 #pragma unroll
     for (int i = 0; i < 32; ++i) x.c[i] = fmaf(by.plain[i / 2 % 2], plain.c[i], x.c[i]);
     multiply_slopes(x, of_queries(), TileLane::again(warp));
     __syncwarp();
   }
 
-  // Of each row the sum of keys up to it, and of those before the tile; not waited for.
-  __device__ __forceinline__ void sum_keys_up(const float* before, uint64_t of_tile,
-                                              TileRows& to) const {
-    fill_rows(to, before);
+  // Of each row the sum of the tile's keys up to it, not waited for. Those before the tile are
+  // added afterwards: beside them tensor cores would cut off more.
+  __device__ __forceinline__ void sum_keys_up(uint64_t of_tile, TileRows& to) const {
     begin_products();
-    add_rows_up(to, of_tile, panel(triangle));
+    sum_rows_up(to, of_tile, panel(triangle));
     commit_products();
   }
 
@@ -249,11 +252,12 @@ struct CausalQueryGradients {
     }
   }
 
-  __device__ __forceinline__ void keep_rotated(int next, const TileRows& sums) const {
+  // By the lanes that have the tile's last row.
+  __device__ __forceinline__ void keep_rotated(int tile, const TileRows& sums) const {
     const TileLane lane = TileLane::again(warp);
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
-      state.set_rotated(next, 4 * j + lane.t, {sums.at(j, 1, 0), sums.at(j, 1, 1)});
+      state.keep_rotated(tile, 4 * j + lane.t, {sums.at(j, 1, 0), sums.at(j, 1, 1)});
     }
   }
 
@@ -344,6 +348,7 @@ struct CausalQueryGradients {
     }
     if (rows.by_key < kRowTokens && team.thread < 64) {
       panels.key_sum(tile + 1)[team.thread] = panels.rotated_sum(tile + 1)[team.thread] = NAN;
+      panels.tile_sum()[team.thread] = NAN;
     }
     team.sync();
   }

@@ -25,11 +25,13 @@ struct LaneWeights {
 };
 
 // Shared memory of a team: features in two parts, twice; values, twice; rows as they come, twice;
-// narrow panels, twice.
+// narrow panels, twice; sums of features, twice.
 struct SumPanels {
   static constexpr int kValues = 4 * kTilePanelBytes, kComing = 6 * kTilePanelBytes;
   static constexpr int kNarrow = 8 * kTilePanelBytes, kNarrowBytes = 16 * kRowTokens;
-  static constexpr int kBytes = kNarrow + 2 * kNarrowBytes;
+  static constexpr int kSums = kNarrow + 2 * kNarrowBytes, kSumBytes = 64 * 4;
+  static constexpr int kBytes = kSums + kAlign;
+  static_assert(2 * kSumBytes <= kAlign);
 
   uint32_t address;
 
@@ -45,6 +47,9 @@ struct SumPanels {
   __device__ __forceinline__ uint32_t narrow(int tile) const {
     return address + kNarrow + (tile & 1) * kNarrowBytes;
   }
+  __device__ __forceinline__ uint32_t sums(int tile) const {
+    return address + kSums + (tile & 1) * kSumBytes;
+  }
 };
 
 // The panels of each team, of which there are at most so many, and turns for all of them.
@@ -56,7 +61,8 @@ struct SumBlockOfSweeps {
   static_assert(kBytes <= kSharedBytes);
 };
 
-// Of keys every weight is one.
+// Of keys every weight is one, and values are taken about the mean of the first tile's, until the
+// end: what they have in common would cost digits.
 template <class Kind, bool kOfQueries>
 struct CausalSums {
   const Call<BFloat16>& call;
@@ -67,12 +73,15 @@ struct CausalSums {
   TileTurns<Kind> turns;
   UnitShare share;
   RowStream<> rows, values;
-  int left;  // tokens from the tile's first on
+  int left;       // tokens from the tile's first on
+  int count = 0;  // tokens whose sums are here
   const SweepWeights* weights = nullptr;
   LaneWeights of_lane = {};
-  TileRows matrix = {};  // (values, features)
-  Accumulator<8> value_sums = {};
-  float plain[16] = {}, rotated[16] = {};  // sums over the lane's rows of its columns
+  TileRows matrix = {};                             // (values, features)
+  Accumulator<8> values_of_tile, features_of_tile;  // by their weights
+  float value_sums[2] = {}, centre[2] = {};         // of the lane's rows
+  float plain[16] = {};                             // sums over the lane's rows of its columns
+  float2 rotated = {};                              // sums of a pair of columns
 
   __device__ __forceinline__ CausalSums(const Call<BFloat16>& of, const Task& part,
                                         const Team<kGroupThreads>& by, uint32_t memory,
@@ -96,22 +105,28 @@ struct CausalSums {
 
   // Leaves the sums in `to`.
   __device__ __forceinline__ void run(float* to) {
-    const int tiles = static_cast<int>(divide_up(left, kRowTokens));
     stage(0);
     for (int tile = 0;; ++tile) {
       wait_copies<1>();  // for the values; rows come after them
       show_to_tensor_cores();
       team.sync();  // everyone's tile is here, and everyone is done with the one before
+      if (tile > 0) {
+        take_tile(tile - 1, kRowTokens);
+        turn();
+      }
       left -= kRowTokens;
       copy_values(tile + 1, left);
       add(tile);
-      if (tile + 1 == tiles) break;
-      stage(tile + 1);
+      const bool is_last = left <= 0;
+      if (!is_last) stage(tile + 1);
       wait_products();
-      turn_columns<true>(matrix, turns, lane);
+      keep_features(tile);
+      if (!is_last) continue;
+      team.sync();
+      take_tile(tile, left + kRowTokens);
+      write(to, task.sequence.earlier + task.first + tile * kRowTokens);
+      return;
     }
-    wait_products();
-    write(to, task.sequence.earlier + task.first + (tiles - 1) * kRowTokens);
   }
 
  private:
@@ -148,13 +163,14 @@ struct CausalSums {
       for (int i = 0; i < 32; ++i) x.c[i] *= of_lane.of[i / 2 % 2].product;
     }
     store_rows(panels.features(tile), lane.places, x);
-    turn_rotated();
-    add_columns(rotated, x, of_lane.of[0].rotated, of_lane.of[1].rotated);
     if (lane.t == 0) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const uint32_t mean = kOfQueries ? parts_of(of_lane.of[half].mean) : 0x3F80u;
-        store_shared(panels.narrow(tile) + 16 * lane.row(half), {mean, 0, 0, 0});
+        const SweepWeights& w = of_lane.of[half];
+        constexpr uint32_t kOne = 0x3F80u;  // and a zero
+        const uint4 weights_of_row = kOfQueries ? uint4{parts_of(w.rotated), parts_of(w.mean), 0, 0}
+                                                : uint4{kOne, kOne, kOne, kOne};
+        store_shared(panels.narrow(tile) + 16 * lane.row(half), weights_of_row);
       }
     }
     if (kOfQueries) {
@@ -172,14 +188,7 @@ struct CausalSums {
     }
   }
 
-  __device__ __forceinline__ void turn_rotated() {
-#pragma unroll
-    for (int j = 0; j < 8 && Kind::kTurns; ++j) {
-      const float2 turn = turns.of_tile(4 * j + lane.t);
-      rotate_pair<true>(rotated[2 * j], rotated[2 * j + 1], turn.x, turn.y);
-    }
-  }
-
+  // A tile, with values as they are.
   __device__ __forceinline__ void add(int tile) {
     const uint64_t left_side = panel(panels.values(tile));
     const uint64_t right = panel(panels.features(tile));
@@ -189,37 +198,95 @@ struct CausalSums {
     for (int step = 0; step < 4; ++step) {
       const uint64_t v = step_of<RightRows::kSummed>(left_side, step);
       const uint64_t x = step_of<RightRows::kSummed>(right, step);
+      const uint64_t by = moved(narrow, step * kStepRows * 16);
       multiply<64>(matrix.c, v, moved(x, kTilePanelBytes), true);
       multiply<64>(matrix.c, v, x, true);
-      multiply<8>(value_sums.c, v, moved(narrow, step * kStepRows * 16), true);
+      multiply<8>(values_of_tile.c, v, by, step > 0);
+      multiply<8>(features_of_tile.c, moved(x, kTilePanelBytes), by, step > 0);
+      multiply<8>(features_of_tile.c, x, by, true);
     }
     commit_products();
   }
+  // The sums of a tile's features, which lanes have by rows, become a vector.
+  __device__ __forceinline__ void keep_features(int tile) const {
+    if (lane.t > 0) return;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      store_shared_float(panels.sums(tile) + 4 * lane.row(half),
+                         two_columns(features_of_tile, half));
+    }
+  }
+  static __device__ __forceinline__ float two_columns(const Accumulator<8>& of, int half) {
+    return of.at(0, half, 0) + of.at(0, half, 1);
+  }
 
+  // After a tile with so many tokens, whose features everyone has kept.
+  __device__ __forceinline__ void take_tile(int tile, int tokens) {
+    count += tokens;
+    float values[2] = {two_columns(values_of_tile, 0), two_columns(values_of_tile, 1)};
+    if (!kOfQueries) {
+      const auto keys = static_cast<float>(tokens);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        if (tile == 0) centre[half] = nearly_inverse(keys) * values[half];
+        values[half] = fmaf(-keys, centre[half], values[half]);
+      }
+      const uint32_t sums = panels.sums(tile) + 8 * lane.t;
+      take_centre_off(matrix, centre, [&](int j) { return load_shared_two(sums + 32 * j); });
+    }
+    value_sums[0] += values[0];
+    value_sums[1] += values[1];
+    const float2 more = load_shared_two(panels.sums(tile) + 8 * (threadIdx.x % 32));
+    rotated.x += more.x;
+    rotated.y += more.y;
+  }
+  // From a tile to the next one.
+  __device__ __forceinline__ void turn() {
+    turn_columns<true>(matrix, turns, lane);
+    if (!Kind::kTurns) return;
+    const float2 by = turns.of_tile(static_cast<int>(threadIdx.x % 32));
+    rotate_pair<true>(rotated.x, rotated.y, by.x, by.y);
+  }
+
+  // Of values as they are.
+  __device__ __forceinline__ void give_centre_back() {
+    const float back[2] = {-centre[0], -centre[1]};
+    take_centre_off(matrix, back, [&](int j) { return pair_of_warp(rotated, 4 * j + lane.t); });
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      value_sums[half] = fmaf(static_cast<float>(count), centre[half], value_sums[half]);
+    }
+  }
   // Turned as the first position of the last tile tells.
   __device__ __forceinline__ void write(float* to, int64_t position) {
+    const StateLayout& layout = call.layout;
     const OneTurn turn(call.q_turning, Kind::kTurns ? position : 0);
+    auto turned = [&](float& x, float& y, int pair) {
+      if (!Kind::kTurns) return;
+      const float2 by = turn.of(pair);
+      rotate_pair<false>(x, y, by.x, by.y);
+    };
+    if (!kOfQueries) give_centre_back();
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
-      const float2 by = Kind::kTurns ? turn.of(4 * j + lane.t) : float2{1.0f, 0.0f};
-      rotate_pair<false>(rotated[2 * j], rotated[2 * j + 1], by.x, by.y);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         float &x = matrix.at(j, half, 0), &y = matrix.at(j, half, 1);
-        rotate_pair<false>(x, y, by.x, by.y);
+        turned(x, y, 4 * j + lane.t);
         to[lane.column(j) * 64 + lane.row(half)] = x;
         to[lane.column(j) * 64 + 64 + lane.row(half)] = y;
       }
     }
-    if (lane.t == 0) {
+    if (lane.t == 1) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        to[call.layout.values() + lane.row(half)] =
-            value_sums.at(0, half, 0) + value_sums.at(0, half, 1);
-      }
+      for (int half = 0; half < 2; ++half) to[layout.values() + lane.row(half)] = value_sums[half];
     }
-    write_columns(plain, panels.features(0), to + call.layout.keys());
-    write_columns(rotated, panels.features(0) + 4 * 64 * 4, to + call.layout.rotated_keys());
+    if (lane.warp == 0) {
+      const int pair = static_cast<int>(threadIdx.x % 32);
+      turned(rotated.x, rotated.y, pair);
+      *reinterpret_cast<float2*>(to + layout.rotated_keys() + 2 * pair) = rotated;
+    }
+    write_columns(plain, panels.features(0), to + layout.keys());
   }
 
   // The sum over all rows of the team.

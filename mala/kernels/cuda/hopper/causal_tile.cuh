@@ -304,17 +304,20 @@ struct SweepPanels {
   // Of all tokens before a tile, or after it: for tiles in turn.
   __device__ __forceinline__ float* key_sum(int tile) const { return vector(tile & 1); }
   __device__ __forceinline__ float* rotated_sum(int tile) const { return vector(2 + (tile & 1)); }
+  // Of the rotated keys of the tile alone.
+  __device__ __forceinline__ float* tile_sum() const { return vector(4); }
+  __device__ __forceinline__ float* centre() const { return vector(5); }
 };
 
-// All rows become a vector.
-__device__ __forceinline__ void fill_rows(TileRows& to, const float* vector) {
+// A vector is added to all rows.
+__device__ __forceinline__ void add_vector(TileRows& to, const float* vector) {
 #pragma unroll
   for (int j = 0; j < 8; ++j) {
     const float2 two = two_of(vector, j);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      to.at(j, half, 0) = two.x;
-      to.at(j, half, 1) = two.y;
+      to.at(j, half, 0) += two.x;
+      to.at(j, half, 1) += two.y;
     }
   }
 }
@@ -326,6 +329,26 @@ __device__ __forceinline__ void keep_row(const TileRows& from, int half, const T
   for (int j = 0; j < 8; ++j) {
     *reinterpret_cast<float2*>(to + lane.column(j)) = {from.at(j, half, 0), from.at(j, half, 1)};
   }
+}
+
+// Sums of keys with values, (values, features), become those with values about a centre, which the
+// lane's rows have: key_of(j) is the sum of as many keys, the lane's columns 8 j + 2 t and + 1.
+template <class KeyOf>
+__device__ __forceinline__ void take_centre_off(TileRows& sums, const float (&centre)[2],
+                                                KeyOf key_of) {
+#pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    const float2 key = key_of(j);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      sums.at(j, half, 0) = fmaf(-centre[half], key.x, sums.at(j, half, 0));
+      sums.at(j, half, 1) = fmaf(-centre[half], key.y, sums.at(j, half, 1));
+    }
+  }
+}
+// What another lane of the warp has of a vector, of which each lane has a pair.
+__device__ __forceinline__ float2 pair_of_warp(const float2& pairs, int pair) {
+  return {__shfl_sync(~0u, pairs.x, pair), __shfl_sync(~0u, pairs.y, pair)};
 }
 
 // The columns of sums turn by a tile's length.

@@ -43,17 +43,7 @@ struct TileSums {
   // Keys with values about the centre.
   __device__ __forceinline__ void take_about_centre() {
     const int t = static_cast<int>(threadIdx.x % 4);
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      const float2 key{__shfl_sync(~0u, rotated_keys.x, 4 * j + t),
-                       __shfl_sync(~0u, rotated_keys.y, 4 * j + t)};
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float &x = matrix.at(j, half, 0), &y = matrix.at(j, half, 1);
-        x = fmaf(-centre[half], key.x, x);
-        y = fmaf(-centre[half], key.y, y);
-      }
-    }
+    take_centre_off(matrix, centre, [&](int j) { return pair_of_warp(rotated_keys, 4 * j + t); });
   }
 
   // What was left out since it is no number has its effect on all tiles after this one.

@@ -130,16 +130,16 @@ __device__ __forceinline__ void fill_triangle(uint32_t to) {
   }
 }
 
-// Of each row the sum over the rows of a tile up to it, or from it on, added. The tile is in two
+// to = of each row the sum over the rows of a tile up to it, or from it on. The tile is in two
 // parts.
 template <bool kFrom = false>
-__device__ __forceinline__ void add_rows_up(TileRows& to, uint64_t tile, uint64_t triangle) {
+__device__ __forceinline__ void sum_rows_up(TileRows& to, uint64_t tile, uint64_t triangle) {
   constexpr LeftRows kLeft = kFrom ? LeftRows::kSummed : LeftRows::kKept;
 #pragma unroll
   for (int step = 0; step < 4; ++step) {
     const uint64_t left = moved(triangle, step * kStepRows * (kFrom ? kPanelRowBytes : 2));
     const uint64_t right = step_of<RightRows::kSummed>(tile, step);
-    multiply<64, kLeft>(to.c, left, moved(right, kTilePanelBytes), true);
+    multiply<64, kLeft>(to.c, left, moved(right, kTilePanelBytes), step > 0);
     multiply<64, kLeft>(to.c, left, right, true);
   }
 }
@@ -161,7 +161,7 @@ struct TriangleRows {
     }
   }
 };
-// to = of each row the sum up to it.
+// The same by it.
 __device__ __forceinline__ void sum_rows_up(TileRows& to, const TriangleRows& triangle,
                                             uint64_t tile) {
 #pragma unroll

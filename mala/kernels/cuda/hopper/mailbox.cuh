@@ -71,7 +71,7 @@ struct Mailbox {
           "f"(x), "r"(address)
           : "memory");
     } else {
-      asm volatile("st.shared.f32 [%0], %1;" ::"r"(to), "f"(x) : "memory");
+      store_shared_float(to, x);
     }
 #endif
   }
