@@ -39,7 +39,6 @@ class CausalCall {
     plan_.set_tensors(out);
     if (!after.sums.empty()) call_.state_after = after.sums.data();
     if (!after.counts.empty()) call_.counts_after = after.counts.data();
-    take_one_magnitude();
     plan_.launch_tables(on_);
     const bool wants_state = call_.state_after != nullptr;
     const Call<T> call = has_prefixes() ? find_prefixes(wants_state) : without_prefixes();
@@ -50,7 +49,6 @@ class CausalCall {
     plan_.set_tensors(from.out, to.tokens);
     if (!from.after.empty()) call_.state_gradient_after = from.after.data();
     if (!to.before.empty()) call_.state_gradient_before = to.before.data();
-    take_one_magnitude();
     plan_.launch_tables(on_);
     if (!call_.inputs.lengths.key_counts.empty()) launch_clear_uncounted(on_, call_);
     const Call<T> forward = find_prefixes(false);
@@ -72,14 +70,6 @@ class CausalCall {
  private:
   void find_gate_gradient(const Call<T>& forward) {
     launch_causal_forward(on_, gate_gradient_call(forward), plan_.padded, plan_.query_grid());
-  }
-
-  // Where nothing turns, s and r are one number, unless sums of keys in a state differ. The printed
-  // norm takes r for both, and what cancels does so before it is rounded for tensor cores.
-  void take_one_magnitude() {
-    const bool turns = call_.q_turning.turns || call_.k_turning.turns;
-    const bool has_state = call_.state_before || call_.state_gradient_before;
-    if (call_.norm == Norm::kPublished && !turns && !has_state) call_.norm = Norm::kPrinted;
   }
 
   bool is_split() const { return plan_.most_query_parts > 1; }

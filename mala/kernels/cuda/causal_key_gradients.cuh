@@ -23,15 +23,18 @@ struct GradientState {
         next_rotated_keys(memory.vector(4)),
         next_values(memory.vector(5)) {}
 
-  // From what a scan left, or zeros where `from` is null.
+  // From what a scan left, or zeros where `from` is null. Where `joins`, keys and rotated keys are
+  // one, and have one gradient.
   template <typename T>
-  __device__ __forceinline__ void start(const Call<T>& call, const Task& task,
-                                        const float* from) const {
+  __device__ __forceinline__ void start(const Call<T>& call, const Task& task, const float* from,
+                                        bool joins) const {
     const StateLayout& layout = call.layout;
     for (int i = threadIdx.x; i < kDim; i += blockDim.x) {
       const bool is_key = from && i < layout.dim, is_value = from && i < layout.value_dim;
-      keys[i] = is_key ? from[layout.keys() + i] : 0.0f;
-      next_rotated_keys[i] = rotated_keys[i] = is_key ? from[layout.rotated_keys() + i] : 0.0f;
+      const float key = is_key ? from[layout.keys() + i] : 0.0f;
+      const float rotated_key = is_key ? from[layout.rotated_keys() + i] : 0.0f;
+      keys[i] = joins ? 0.0f : key;
+      next_rotated_keys[i] = rotated_keys[i] = joins ? rotated_key + key : rotated_key;
       next_values[i] = values[i] = is_value ? from[layout.values() + i] : 0.0f;
       centre[i] = part_centre(call, task, i);
     }
@@ -230,7 +233,8 @@ __global__ void __launch_bounds__(SweepShape<kDim>::kThreads, kSweepBlocks<kDim>
   const QueryTiles<kDim> tiles(memory);
   const GradientState<kDim> state(memory);
   const float* after = suffix_of(call, task);
-  state.start(call, task, after);
+  const bool joins = nothing_turns<Kind>(call);
+  state.start(call, task, after, joins);
   RunningMatrix<T, kDim, kRuns ? kDim / 64 : 1> matrix;
   if constexpr (kRuns) {
     matrix.load(after, call.layout);
@@ -253,7 +257,7 @@ __global__ void __launch_bounds__(SweepShape<kDim>::kThreads, kSweepBlocks<kDim>
   const int group = static_cast<int>(call.group);
   const int64_t last = task.first + (task.end - task.first - 1) / kTileTokens * kTileTokens;
   auto stage_of = [&](const Task& queries) {
-    return CausalQueryStage<T, kDim, Kind>(call, queries, tiles, memory);
+    return CausalQueryStage<T, kDim, Kind>(call, queries, tiles, memory, joins);
   };
   rows.ask_for(last);
   for (int64_t first = last; first >= task.first; first -= kTileTokens) {
@@ -302,8 +306,8 @@ __global__ void __launch_bounds__(SweepShape<kDim>::kThreads, kSweepBlocks<kDim>
   if (task.first == task.end) return;
   const QueryTiles<kDim> tiles(memory);
   const GradientState<kDim> state(memory);
-  state.start(call, task, nullptr);
-  const CausalQueryStage<T, kDim, Kind> stage(call, task, tiles, memory);
+  state.start(call, task, nullptr, false);
+  const CausalQueryStage<T, kDim, Kind> stage(call, task, tiles, memory, false);
   stage.ask_for(task.first);
   float* to = call.parts + task.slot * call.layout.size();
   RunningMatrix<T, kDim, kRuns ? kDim / 64 : 1> matrix;

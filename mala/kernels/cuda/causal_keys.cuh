@@ -64,10 +64,12 @@ __device__ __forceinline__ SweepMatrix<kDim> sweep_matrix(const SweepMemory<T, k
 
 // Vectors of kDim floats in shared memory, padded with zeros: sums over the keys before a tile. The
 // values are taken about a centre, that of the part: what they have in common does not enter the
-// products. In the first tile of all the centre is zero, and that of the part comes after it.
+// products. In the first tile of all the centre is zero, and that of the part comes after it. Then
+// by how much the sum of keys was more than that of rotated ones before the part: where nothing
+// turns, it stays so.
 template <int kDim>
 struct KeyState {
-  float *keys, *rotated_keys, *values, *centre, *part_centre;
+  float *keys, *rotated_keys, *values, *centre, *part_centre, *difference;
 
   template <typename T>
   __device__ __forceinline__ explicit KeyState(const SweepMemory<T, kDim>& memory)
@@ -75,7 +77,8 @@ struct KeyState {
         rotated_keys(memory.vector(1)),
         values(memory.vector(2)),
         centre(memory.vector(3)),
-        part_centre(memory.vector(4)) {}
+        part_centre(memory.vector(4)),
+        difference(memory.vector(5)) {}
 };
 
 // Of each query head's part: what the scan left for its head of keys.
@@ -135,6 +138,7 @@ __device__ __forceinline__ void start_state(const Call<T>& call, const Task& tas
   for (int i = threadIdx.x; i < kDim; i += blockDim.x) {
     to.keys[i] = i < layout.dim ? from[layout.keys() + i] : 0.0f;
     to.rotated_keys[i] = i < layout.dim ? from[layout.rotated_keys() + i] : 0.0f;
+    to.difference[i] = to.keys[i] - to.rotated_keys[i];
     to.part_centre[i] = part_centre(call, task, i);
     to.centre[i] = comes_first(task, task.first) ? 0.0f : to.part_centre[i];
     to.values[i] = 0.0f;  // about their own mean

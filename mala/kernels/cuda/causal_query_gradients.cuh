@@ -1,5 +1,8 @@
 // The first sweep of the causal backward: dq of each token, and the weights with which it enters
 // the gradients of the sums.
+//
+// Where nothing turns, keys and rotated keys are one, and may have large weights that cancel: these
+// are added before they meet keys, which products round.
 #pragma once
 
 #include "mala/kernels/cuda/causal_keys.cuh"
@@ -84,6 +87,7 @@ struct CausalQueryRows {
   }
 
  private:
+  __device__ __forceinline__ bool joins() const { return nothing_turns<Kind>(call); }
   __device__ __forceinline__ Eight phi_of(const Row& row, int column) const {
     return features_of(q.eight(row.row, row.token, row.exists, column));
   }
@@ -93,6 +97,12 @@ struct CausalQueryRows {
   __device__ __forceinline__ Eight turned(const Eight& phi, const Row& row, int column) const {
     const Turns<Kind::kHow, 8> by(call.q_turning, row.spot, column);
     return gpu::rotated<false>(phi, call.q_turning, by);
+  }
+
+  // What keys before they turn have beyond rotated ones, where nothing turns, or else their sum up
+  // to a row.
+  __device__ __forceinline__ Eight plain_keys(int row, int column) const {
+    return joins() ? eight_of(state.difference, column) : keys.prefixes.eight(row, column);
   }
 
   __device__ __forceinline__ void meet_keys(const Row (&rows)[2], int end, Scores<T>& scores,
@@ -106,7 +116,7 @@ struct CausalQueryRows {
       for (int half = 0; half < 2; ++half) {
         const Eight phi = phi_of(rows[half], column);
         Magnitude& magnitude = dots[half].magnitude;
-        magnitude.s = dot(phi, keys.prefixes.eight(rows[half].row, column), magnitude.s);
+        magnitude.s = dot(phi, plain_keys(rows[half].row, column), magnitude.s);
         x[half] = column < call.layout.dim ? turned(phi, rows[half], column) : Eight{};
         magnitude.r = dot(x[half], eight_of(state.rotated_keys, column), magnitude.r);
       }
@@ -186,8 +196,8 @@ struct CausalQueryRows {
             fmaf(scores.at(n, half, odd), by_gradient.at(n, half, odd), products_in_tile);
       }
     });
-    const CausalWeights w = causal_weights(call, task, row.token, row_sum(dots.magnitude.s),
-                                           row_sum(dots.magnitude.r + in_tile));
+    const float r = row_sum(dots.magnitude.r + in_tile), s = row_sum(dots.magnitude.s);
+    const CausalWeights w = causal_weights(call, task, row.token, joins() ? s + r : s, r);
     // In the first tile of all, values are taken as they are; not so in the second sweep.
     const bool about_zero = comes_first(task, row.token - row.row);
     const float by_centre = row_sum(dots.by_centre);
@@ -197,12 +207,16 @@ struct CausalQueryRows {
     product = w.product;
     rotated = slopes.rotated;
     plain = slopes.plain;
-    weigh_scores(by_gradient, row.row, half, end, product, rotated);
+    weigh_scores(by_gradient, row.row, half, end, product, of_rotated(rotated, plain));
     const SweepLane lane;
     if (row.exists && lane.t == 0 && lane.column_warp == 0) {
       weights[row.token] = {product, plain,
                             about_zero ? fmaf(product, by_centre, rotated) : rotated, w.mean};
     }
+  }
+  // The weight of rotated keys, from both.
+  __device__ __forceinline__ float of_rotated(float rotated, float plain) const {
+    return joins() ? rotated + plain : rotated;
   }
 
   __device__ __forceinline__ void write(const Row (&rows)[2], const SweepRows<T>& features,
@@ -216,10 +230,10 @@ struct CausalQueryRows {
         const int column = lane.column(block);
         if (!row.exists || column >= call.layout.dim) continue;
         Eight x = features.eight(half, block);
-        add_scaled(x, rotated[half], eight_of(state.rotated_keys, column));
+        add_scaled(x, of_rotated(rotated[half], plain[half]), eight_of(state.rotated_keys, column));
         const Turns<Kind::kHow, 8> by(call.q_turning, row.spot, column);
         x = gpu::rotated<true>(x, call.q_turning, by);
-        add_scaled(x, plain[half], keys.prefixes.eight(row.row, column));
+        add_scaled(x, plain[half], plain_keys(row.row, column));
         write_eight(row_of(d_query, row.token, true), column,
                     times_slope(Kind::feature(call), phi_of(row, column), x));
       }

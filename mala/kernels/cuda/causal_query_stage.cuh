@@ -10,7 +10,7 @@ namespace mala::gpu {
 template <int kDim>
 struct QueryTiles {
   FloatTile<kDim> rotated, sums, gradients;
-  float *product, *plain, *rotated_key, *mean;
+  float *product, *rotated_key, *mean;
 
   template <typename T>
   __device__ __forceinline__ explicit QueryTiles(const SweepMemory<T, kDim>& memory)
@@ -18,9 +18,8 @@ struct QueryTiles {
         sums(memory.tile(1)),
         gradients(memory.tile(2)),
         product(memory.numbers(0)),
-        plain(memory.numbers(1)),
-        rotated_key(memory.numbers(2)),
-        mean(memory.numbers(3)) {}
+        rotated_key(memory.numbers(1)),
+        mean(memory.numbers(2)) {}
 };
 
 // Fills the tiles with the tokens of one query head.
@@ -32,10 +31,12 @@ struct CausalQueryStage {
   RawRows<T, kDim> q;
   TailGradient<T, kDim> gradient;
   const SweepWeights* weights;
+  bool joins;  // weights of keys and of rotated keys, which are one: there are no plain ones then
 
   __device__ __forceinline__ CausalQueryStage(const Call<T>& of, const Task& part,
                                               const QueryTiles<kDim>& to,
-                                              const SweepMemory<T, kDim>& memory)
+                                              const SweepMemory<T, kDim>& memory,
+                                              bool joins_weights)
       : call(of),
         task(part),
         tiles(to),
@@ -43,7 +44,8 @@ struct CausalQueryStage {
         gradient{memory.raw(1, query_rows<Kind>(of.out_gradient, part, of.vectors.out_gradient),
                             of.layout.value_dim),
                  query_rows<Kind>(of.inputs.gate, part, of.vectors.gate)},
-        weights(weights_of(of, part.sequence, part.head)) {}
+        weights(weights_of(of, part.sequence, part.head)),
+        joins(joins_weights) {}
 
   __device__ __forceinline__ void ask_for(int64_t first) const {
     q.ask_for(first, task.end);
@@ -56,8 +58,9 @@ struct CausalQueryStage {
     for_each_eight(first, [&](int row, int64_t token, bool exists, int column, const Spot&) {
       Eight x{};
       if (adds) x = tiles.sums.eight(row, column);
-      if (exists && column < call.layout.dim) {
-        add_scaled(x, weights[token].plain, phi_of(row, token, column));
+      if (exists && column < call.layout.dim && !joins) {
+        const Eight phi = phi_of(row, token, column);
+        add_scaled(x, weights[token].plain, nothing_turns<Kind>(call) ? as_operands<T>(phi) : phi);
       }
       tiles.sums.set_eight(row, column, x);
     });
@@ -67,8 +70,7 @@ struct CausalQueryStage {
       const int64_t token = first + threadIdx.x;
       const SweepWeights w = token < task.end ? weights[token] : SweepWeights{};
       tiles.product[threadIdx.x] = w.product;
-      tiles.plain[threadIdx.x] = w.plain;
-      tiles.rotated_key[threadIdx.x] = w.rotated;
+      tiles.rotated_key[threadIdx.x] = joins ? w.rotated + w.plain : w.rotated;
       tiles.mean[threadIdx.x] = w.mean;
     }
     for_each_eight(first, [&](int row, int64_t token, bool exists, int column, const Spot& spot) {

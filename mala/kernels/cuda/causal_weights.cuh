@@ -6,6 +6,13 @@
 
 namespace mala::gpu {
 
+// Whether keys and rotated keys are one.
+template <class Kind, typename T>
+__device__ __forceinline__ bool nothing_turns(const Call<T>& call) {
+  using How = Walk<Kind::kHow>;
+  return !How::turns(call.q_turning) && !How::turns(call.k_turning);
+}
+
 // What becomes of a query: out = product * (R phi(q) . S) + mean * U + base * centre, with S and U
 // about the centre, and the slopes that the backward needs.
 struct CausalWeights {
