@@ -67,15 +67,40 @@ TEST_F(GpuCausal, TilesGoRoundClustersOfEverySize) {
   }
 }
 
-// With a state after the text its keys are summed in parts, several for each that is swept.
-TEST_F(GpuCausal, SeveralPartsAndAState) {
-  CausalCase c = usual_case(3100);
-  c.after = true;
-  const CausalProblem<BFloat16> problem(well_conditioned(c));
-  const CausalResults actual = run_on_gpu(problem, Pass::kForward);
-  expect_gpu_close<BFloat16>(actual, run_reference(problem, Pass::kForward), problem.about);
-  const CausalProblem<BFloat16> alone(well_conditioned(usual_case(3100)));
-  EXPECT_EQ(actual.tokens.out, run_on_gpu(alone, Pass::kForward).tokens.out);
+// The state after a text, by the chain of its teams or, where it is several parts, by their sums.
+// It changes no bit of the output.
+TEST_F(GpuCausal, TextsLeaveTheirState) {
+  const int count = static_cast<int>(gpu::devices().size());
+  for (const auto& [device, tokens] : kTexts) {
+    for (const Rope& rope : {Rope::line(), Rope::none()}) {
+      MALA_CUDA_CHECK(cudaSetDevice(device % count));
+      CausalCase c = usual_case(tokens);
+      c.set_rope(rope);
+      const CausalProblem<BFloat16> alone(well_conditioned(c));
+      c.after = true;
+      const CausalProblem<BFloat16> problem(well_conditioned(c));
+      const CausalResults actual = run_on_gpu(problem, Pass::kForward);
+      expect_gpu_close<BFloat16>(actual, run_reference(problem, Pass::kForward), problem.about);
+      EXPECT_EQ(actual.tokens.out, run_on_gpu(alone, Pass::kForward).tokens.out);
+    }
+  }
+}
+
+// Heads that share keys have one state, and each sequence has its own.
+TEST_F(GpuCausal, SequencesAndGroupsLeaveTheirStates) {
+  CausalCase groups = usual_case(150);
+  groups.tokens.batch = 2;
+  groups.tokens.heads = 6;
+  groups.tokens.group = 3;
+  CausalCase counts = usual_case(200);
+  counts.tokens.batch = 3;
+  counts.tokens.lengths.key_counts = {40, 64, 200};
+  CausalCase packed = usual_case(0);
+  packed.pack({1, 64, 130});
+  for (CausalCase c : {groups, counts, packed}) {
+    c.after = true;
+    for (int device = 0; device < 3; ++device) check(c);
+  }
 }
 
 // Sums go from tile to tile in the same order, however many teams there are.
@@ -234,6 +259,31 @@ TEST_F(GpuCausal, AValueThatIsNoNumberSpoilsNoGradientOfValues) {
   }
 }
 
+// Of a state it spoils what the definition says, or all that keys have to do with.
+TEST_F(GpuCausal, WhatIsNoNumberSpoilsTheState) {
+  constexpr size_t kKeys = 64 * 64, kValues = kKeys + 2 * 64;  // where these begin
+  for (const int64_t at : {0, 70, 199}) {
+    for (const bool of_value : {false, true}) {
+      CausalCase c = usual_case(200);
+      c.after = true;
+      CausalProblem<BFloat16> problem(c);
+      auto& tensor = of_value ? problem.tokens.v : problem.tokens.k;
+      tensor.view().head(0, 0).at(at, 5) =
+          rounded<BFloat16>(std::numeric_limits<double>::quiet_NaN());
+      use_next_device();
+      const std::vector<double> actual = run_on_gpu(problem, Pass::kForward).after;
+      const std::vector<double> expected = run_reference(problem, Pass::kForward).after;
+      for (size_t i = of_value ? 0 : kValues; i < expected.size(); ++i) {
+        ASSERT_EQ(std::isfinite(actual[i]), std::isfinite(expected[i]))
+            << i << " with token " << at;
+      }
+      for (size_t i = 0; i < expected.size(); ++i) {
+        ASSERT_TRUE(std::isfinite(expected[i]) || !std::isfinite(actual[i])) << i;
+      }
+    }
+  }
+}
+
 // Nor does it spoil the gradient of a gate before it, with parts of keys that are fewer than those
 // of queries, and whatever the gradient of the gate has to wait for.
 TEST_F(GpuCausal, WhatIsNoNumberStaysBehindInTheGradientOfAGate) {
@@ -344,22 +394,6 @@ TEST_F(GpuCausal, AQueryOfMinusInfinityIsANumber) {
   }
 }
 
-// The sums of keys before and after they turn are two, also where nothing turns.
-TEST_F(GpuCausal, AStateOfTurnedKeysInACallWithoutTurns) {
-  CausalCase c = usual_case(130);
-  c.set_rope(Rope::none());
-  c.tokens.options.norm = Norm::kPublished;
-  c.before = {500};
-  CausalProblem<BFloat16> problem(c);
-  const int64_t keys = 64 * 64;  // where plain ones begin
-  for (int64_t i = keys; i < keys + 64; ++i) problem.sums[static_cast<size_t>(i)] *= 1.25;
-  const AttentionResults actual = run_on_gpu(problem).tokens;
-  const AttentionResults expected = run_reference(problem).tokens;
-  for (size_t i = 0; i < expected.out.size(); ++i) {
-    ASSERT_NEAR(actual.out[i], expected.out[i], 0.01 * (1 + std::abs(expected.out[i]))) << i;
-  }
-}
-
 double relative_rms(const std::vector<double>& actual, const std::vector<double>& expected) {
   double error = 0, size = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
@@ -367,6 +401,27 @@ double relative_rms(const std::vector<double>& actual, const std::vector<double>
     size += expected[i] * expected[i];
   }
   return std::sqrt(error / size);
+}
+
+// The sums of keys before and after they turn are two, also where nothing turns, and so are their
+// gradients.
+TEST_F(GpuCausal, AStateOfTurnedKeysInACallWithoutTurns) {
+  for (const int64_t dim : {64, 96}) {
+    CausalCase c = CausalCase::of(130, dim, dim);
+    c.tokens.options.norm = Norm::kPublished;
+    c.before = {500};
+    c.after = false;
+    CausalProblem<BFloat16> problem(c);
+    const int64_t keys = dim * dim;  // where plain ones begin
+    for (int64_t i = keys; i < keys + dim; ++i) problem.sums[static_cast<size_t>(i)] *= 1.25;
+    const CausalResults actual = run_on_gpu(problem), expected = run_reference(problem);
+    SCOPED_TRACE(str("heads of ", dim));
+    constexpr double kMost = 0x1p-8;  // twice what rounding leaves of bfloat16 at most
+    EXPECT_LE(relative_rms(actual.tokens.out, expected.tokens.out), kMost);
+    EXPECT_LE(relative_rms(actual.tokens.q, expected.tokens.q), kMost);
+    EXPECT_LE(relative_rms(actual.tokens.k, expected.tokens.k), kMost);
+    EXPECT_LE(relative_rms(actual.before_gradient, expected.before_gradient), kMost);
+  }
 }
 
 // Features and slopes of far negative numbers are tiny, and lose no digits by it.

@@ -1,6 +1,6 @@
 // Forward: sums of parts, scanned to those before each, then all sweeps side by side; neither sums
-// nor a scan where a text is one part and no state is wanted. Backward: the same for dq, then back
-// over the parts for dk and dv.
+// nor a scan where warpgroups sweep over a text from its beginning in one part. Backward: the same
+// for dq, then back over the parts for dk and dv.
 #include "mala/kernels/cuda/causal.h"
 
 #include <algorithm>
@@ -40,8 +40,7 @@ class CausalCall {
     if (!after.sums.empty()) call_.state_after = after.sums.data();
     if (!after.counts.empty()) call_.counts_after = after.counts.data();
     plan_.launch_tables(on_);
-    const bool wants_state = call_.state_after != nullptr;
-    const Call<T> call = has_prefixes() ? find_prefixes(wants_state) : without_prefixes();
+    const Call<T> call = has_prefixes() ? find_prefixes() : without_prefixes();
     launch_causal_forward(on_, call, plan_.padded, plan_.query_grid());
   }
 
@@ -51,7 +50,7 @@ class CausalCall {
     if (!to.before.empty()) call_.state_gradient_before = to.before.data();
     plan_.launch_tables(on_);
     if (!call_.inputs.lengths.key_counts.empty()) launch_clear_uncounted(on_, call_);
-    const Call<T> forward = find_prefixes(false);
+    const Call<T> forward = find_prefixes();
     // Last, where its place is taken by what comes through the gate.
     const bool has_gate = call_.inputs.gate.data, gate_comes_last = !call_.inputs.local.data;
     if (has_gate && !gate_comes_last) find_gate_gradient(forward);
@@ -74,22 +73,19 @@ class CausalCall {
 
   bool is_split() const { return plan_.most_query_parts > 1; }
 
-  // A single part that warpgroups sweep over begins with nothing by itself.
-  bool has_prefixes() const {
-    return plan_.query_cluster == 0 || is_split() || call_.state_before || call_.state_after ||
-           call_.counts_after;
-  }
+  // A single part that warpgroups sweep over begins with nothing by itself, and leaves a state.
+  bool has_prefixes() const { return plan_.query_cluster == 0 || is_split() || call_.state_before; }
   Call<T> without_prefixes() const {
     Call<T> call = call_;
     call.prefixes = nullptr;
     return call;
   }
 
-  // A single part needs no sums of its own, unless the state after it is wanted: then the call
-  // that is left has none.
-  Call<T> find_prefixes(bool wants_state) {
+  // And the state after the text, where it is wanted: a single part needs no sums of its own
+  // without it. The call that is left has none of that.
+  Call<T> find_prefixes() {
     Call<T> call = call_;
-    if (is_split() || wants_state) {
+    if (is_split() || call.state_after) {
       PassGrid keys = plan_.key_grid();
       keys.chunks = chunks(plan_);
       launch_causal_sum_keys(on_, call, plan_.padded, keys, plan_.query_grid());
@@ -97,6 +93,8 @@ class CausalCall {
       call.parts = nullptr;
     }
     launch_scan_keys(on_, call);
+    call.state_after = nullptr;
+    call.counts_after = nullptr;
     return call;
   }
   // Likewise.

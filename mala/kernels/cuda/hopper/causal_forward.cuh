@@ -3,21 +3,15 @@
 // the keys within it, up to their own.
 #pragma once
 
-#include "mala/kernels/cuda/hopper/causal_links.cuh"
+#include "mala/kernels/cuda/hopper/causal_end.cuh"
 #include "mala/kernels/cuda/hopper/causal_scores.cuh"
-#include "mala/kernels/cuda/hopper/cluster.cuh"
 
 namespace mala::gpu::hopper {
-
-constexpr int kSweepTeams = kSweepTeamsOnHopper;
-
-// Rows as they come: values; keys and queries in turn.
-constexpr int kForwardRaw = 2;
 
 // Panels of each team; for all of them turns and ones.
 template <class Kind>
 struct SweepBlock {
-  static constexpr int kTeam = LinkPanels::bytes(kForwardRaw), kTurns = kSweepTeams * kTeam;
+  static constexpr int kTurns = kSweepTeams * LinkPanels::kBytes;
   static constexpr int kOnes = kTurns + TileTurns<Kind>::kBytes, kBytes = kOnes + kNarrowOnesBytes;
   static_assert(kBytes <= kSharedBytes);
 };
@@ -206,7 +200,10 @@ struct CausalSweep {
     if (lane.warp == 3) tile.keys = last_row(prefixes);
   }
 
-  __device__ __forceinline__ bool hands_on() const { return queries_left > kRowTokens; }
+  // To the next tile, or to the state.
+  __device__ __forceinline__ bool hands_on() const {
+    return queries_left > kRowTokens || call.state_after;
+  }
 
   // Those before the tile. Then queries turn.
   __device__ __forceinline__ void receive_vectors(int turn, const TileKeys& seen, TileSums& tile,
@@ -319,27 +316,6 @@ struct CausalSweep {
   }
 };
 
-// The team's link of the chain that a cluster's teams are.
-template <class Kind>
-__device__ __forceinline__ Link link_of(const Cluster& cluster, const Team<kGroupThreads>& team,
-                                        uint32_t memory) {
-  using Block = SweepBlock<Kind>;
-  const bool leaves = team.index + 1 == kSweepTeams,
-             ends = leaves && cluster.rank + 1 == cluster.size;
-  const bool is_far = leaves && cluster.size > 1;
-  const int next = leaves ? 0 : team.index + 1;
-  auto in_cluster = [&](uint32_t mine) {
-    return is_far ? address_in_block(mine, ends ? 0 : cluster.rank + 1) : mine;
-  };
-  return {.lane = TileLane(team),
-          .index = static_cast<int>(cluster.rank) * kSweepTeams + team.index,
-          .of_all = static_cast<int>(cluster.size) * kSweepTeams,
-          .panels = {memory + team.index * Block::kTeam},
-          .next = {in_cluster(memory + next * Block::kTeam)},
-          .is_far = is_far,
-          .next_turn = ends ? 1 : 0};
-}
-
 // Grid (heads of queries, blocks of their parts), those of a part a cluster.
 template <class Kind>
 __global__ void __launch_bounds__(kSweepTeams* kGroupThreads, 1)
@@ -356,7 +332,7 @@ __global__ void __launch_bounds__(kSweepTeams* kGroupThreads, 1)
   const int64_t part = blockIdx.y / cluster.size;
   const Task task = query_task(call, blockIdx.x, part);
   if (task.first == task.end) return;
-  const Link link = link_of<Kind>(cluster, team, at);
+  const Link link = link_of(cluster, team, at);
   CausalSweep<Kind> sweep(call, task, team, link, at);
   fill_ones(at + Block::kOnes, kNarrowOnesBytes);
   if (Kind::kTurns) TileTurns<Kind>::fill(call.q_turning, at + Block::kTurns);
@@ -367,8 +343,9 @@ __global__ void __launch_bounds__(kSweepTeams* kGroupThreads, 1)
     const int64_t slot = sweep_slot(call, task, part);
     link.begin(call.layout, call.prefixes ? call.prefixes + slot * call.layout.size() : nullptr);
   }
-  sweep.run(
-      reinterpret_cast<BrokenRows*>(memory + team.index * Block::kTeam + LinkPanels::kBroken));
+  sweep.run(reinterpret_cast<BrokenRows*>(memory + team.index * LinkPanels::kBytes +
+                                          LinkPanels::kBroken));
+  if (call.state_after) leave_state<Kind>(call, at);
   cluster.sync();  // nobody writes to those who left
 #else
   __trap();  // never launched there

@@ -6,15 +6,18 @@
 
 #include "mala/kernels/cuda/causal_keys.cuh"
 #include "mala/kernels/cuda/hopper/causal_tile_sums.cuh"
+#include "mala/kernels/cuda/hopper/cluster.cuh"
 #include "mala/kernels/cuda/hopper/mailbox.cuh"
 
 namespace mala::gpu::hopper {
+
+constexpr int kSweepTeams = kSweepTeamsOnHopper;
 
 // Shared memory of a team: panels of a tile's keys, before and after they turn, in two parts each;
 // what it receives: the matrix, (values, features) in float32, a panel for each 32 features; and
 // for tiles in turn means as the right side of a product, and vectors; sums of each warp; how a
 // tile's first position turns; barriers; rows that are no numbers; then panels of rows as they
-// come.
+// come, one of values, one of keys and queries in turn.
 struct LinkPanels {
   static constexpr int kPlain = 0, kRotated = 2 * kTilePanelBytes, kMatrix = 4 * kTilePanelBytes;
   static constexpr int kMeans = 6 * kTilePanelBytes, kMeansBytes = 16 * kRowTokens;
@@ -24,7 +27,7 @@ struct LinkPanels {
   static constexpr int kBroken = kMailboxes + 2 * Mailbox::kBytes;
   static constexpr int kRaw =
       (kBroken + static_cast<int>(sizeof(BrokenRows)) + kAlign - 1) / kAlign * kAlign;
-  static constexpr int bytes(int raw_panels) { return kRaw + raw_panels * kTilePanelBytes; }
+  static constexpr int kBytes = kRaw + 2 * kTilePanelBytes;
 
   uint32_t address;  // in the own block, or in the cluster
 
@@ -247,5 +250,24 @@ struct Link {
     }
   }
 };
+
+// The team's link of the chain that a cluster's teams are.
+__device__ __forceinline__ Link link_of(const Cluster& cluster, const Team<kGroupThreads>& team,
+                                        uint32_t memory) {
+  const bool leaves = team.index + 1 == kSweepTeams,
+             ends = leaves && cluster.rank + 1 == cluster.size;
+  const bool is_far = leaves && cluster.size > 1;
+  const int next = leaves ? 0 : team.index + 1;
+  auto in_cluster = [&](uint32_t mine) {
+    return is_far ? address_in_block(mine, ends ? 0 : cluster.rank + 1) : mine;
+  };
+  return {.lane = TileLane(team),
+          .index = static_cast<int>(cluster.rank) * kSweepTeams + team.index,
+          .of_all = static_cast<int>(cluster.size) * kSweepTeams,
+          .panels = {memory + team.index * LinkPanels::kBytes},
+          .next = {in_cluster(memory + next * LinkPanels::kBytes)},
+          .is_far = is_far,
+          .next_turn = ends ? 1 : 0};
+}
 
 }  // namespace mala::gpu::hopper
