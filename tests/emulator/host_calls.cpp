@@ -45,6 +45,10 @@ bool runs_together(const cudaLaunchConfig_t& config) {
   return false;
 }
 
+bool fits_at_once(const dim3& grid) {
+  return !device_kind().is_part && grid.size() <= static_cast<unsigned>(multiprocessors());
+}
+
 bool begins_early(const cudaLaunchConfig_t& config) {
   for (unsigned i = 0; i < config.numAttrs; ++i)
     if (config.attrs[i].id == cudaLaunchAttributeProgrammaticStreamSerialization)

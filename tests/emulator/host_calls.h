@@ -89,6 +89,7 @@ cudaError_t allocate(void** memory, size_t bytes);
 dim3 cluster_of(const cudaLaunchConfig_t& config);
 bool begins_early(const cudaLaunchConfig_t& config);
 bool runs_together(const cudaLaunchConfig_t& config);
+bool fits_at_once(const dim3& grid);
 int multiprocessors();  // of the current device
 
 // Runs a launch, or keeps it for the graph that is being captured.
@@ -137,8 +138,7 @@ cudaError_t cudaOccupancyMaxActiveClusters(int* to, Kernel*, const cudaLaunchCon
 template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
-  if (mala::emulator::runs_together(*config) &&
-      config->gridDim.size() > static_cast<unsigned>(mala::emulator::multiprocessors()))
+  if (mala::emulator::runs_together(*config) && !mala::emulator::fits_at_once(config->gridDim))
     return cudaErrorCooperativeLaunchTooLarge;
   mala::emulator::submit(*config, kernel, std::forward<Arguments>(arguments)...);
   return cudaSuccess;
