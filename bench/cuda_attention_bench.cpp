@@ -1,10 +1,10 @@
 // How long the operator takes on the GPU, beside a copy that moves as many bytes.
 //
-//   cuda_attention_bench [--causal] [--no-rope] [--tail] [--dtype TYPE] [SHAPE ...]
+//   cuda_attention_bench [--causal [--state]] [--no-rope] [--tail] [--dtype TYPE] [SHAPE ...]
 //
 // A shape is B,H,N,D; without one, those of the project. A type is bfloat16, float16 or float32.
 // RoPE is in a grid, or along a line in the causal form. A tail is a local term and a gate, as
-// MAViT has them.
+// MAViT has them. With --state a causal forward leaves the state after its text.
 //
 // Each result is compared with the definition before it is timed. Times are those of the device:
 // a graph of many calls, replayed, the median of several replays. That of `forward` is inference's,
@@ -42,7 +42,7 @@ constexpr Shape kShapes[] = {{64, 1, 3136, 64},  {64, 1, 3136, 96}, {4, 16, 1638
 constexpr Shape kCausalShapes[] = {{4, 16, 8192, 64}, {4, 8, 8192, 128}};
 
 struct Form {
-  bool causal = false, rope = true, tail = false;
+  bool causal = false, rope = true, tail = false, state = false;
 
   // Tensors that a forward reads and writes, and both passes.
   int forward_traversals() const { return tail ? 6 : 4; }
@@ -121,6 +121,8 @@ struct Problem {
         dv(s, 8),
         tail(with.tail ? std::make_unique<Tail<T>>(s) : nullptr),
         state(4 * attention_state_size(s.batch, s.heads, s.dim, s.dim)),
+        sums_after(8 * attention_state_size(s.batch, s.heads, s.dim, s.dim)),
+        counts_after(8 * s.batch),
         scratch(scratch_bytes()) {}
 
   AttentionInputs<T> inputs() const {
@@ -150,9 +152,22 @@ struct Problem {
   std::span<float> state_span() const {
     return {reinterpret_cast<float*>(state.data), state.size / 4};
   }
+  CausalStateAfter after() const {
+    if (!form.state) return {};
+    return {{reinterpret_cast<double*>(sums_after.data), sums_after.size / 8},
+            {reinterpret_cast<int64_t*>(counts_after.data), counts_after.size / 8}};
+  }
+  // One head's, which the call left.
+  std::vector<double> state_of(int64_t head) const {
+    const int64_t size = attention_state_size(1, 1, shape.dim, shape.dim);
+    std::vector<double> sums(size);
+    MALA_CUDA_CHECK(cudaMemcpy(sums.data(), after().sums.data() + head * size, 8 * size,
+                               cudaMemcpyDeviceToHost));
+    return sums;
+  }
   std::span<std::byte> scratch_span() const { return {scratch.data, scratch.size}; }
 
-  // Without a state, which the causal form never has here.
+  // Without a state for a backward, which the causal form never has.
   void forward(cudaStream_t stream) const { forward({}, stream); }
   void both(cudaStream_t stream) const {
     forward(state_span(), stream);
@@ -160,7 +175,8 @@ struct Problem {
   }
   void forward(std::span<float> kept, cudaStream_t stream) const {
     if (form.causal) {
-      return gpu::causal_forward<T>({inputs()}, options(), out.view(), {}, scratch_span(), stream);
+      return gpu::causal_forward<T>({inputs()}, options(), out.view(), after(), scratch_span(),
+                                    stream);
     }
     gpu::attention_forward<T>(inputs(), options(), out.view(), kept, scratch_span(), stream);
   }
@@ -177,7 +193,7 @@ struct Problem {
   Form form;
   RandomTensor<T> q, k, v, g, out, dq, dk, dv;
   std::unique_ptr<Tail<T>> tail;
-  DeviceMemory state, scratch;
+  DeviceMemory state, sums_after, counts_after, scratch;
 };
 
 double relative_error(const std::vector<double>& actual, const std::vector<double>& expected) {
@@ -212,17 +228,21 @@ double error_of(const Problem<T>& problem) {
     inputs.local = view(local), inputs.gate = view(gate);
     gradients.local = view(d_local), gradients.gate = view(d_gate);
   }
+  double of_state = 0;
   if (problem.form.causal) {
-    reference::causal_forward({inputs}, problem.options(), view(out), {});
+    std::vector<double> sums(problem.form.state ? attention_state_size(1, 1, s.dim, s.dim) : 0);
+    std::vector<int64_t> counts(sums.empty() ? 0 : 1);
+    reference::causal_forward({inputs}, problem.options(), view(out), {sums, counts});
+    if (!sums.empty()) of_state = relative_error(problem.state_of(head), sums);
     reference::causal_backward({inputs}, problem.options(), {view(g)}, {gradients});
   } else {
     reference::attention_forward(inputs, problem.options(), view(out));
     reference::attention_backward(inputs, problem.options(), view(g), gradients);
   }
-  double most = std::max({relative_error(alone, out), relative_error(problem.out.head(head), out),
-                          relative_error(problem.dq.head(head), dq),
-                          relative_error(problem.dk.head(head), dk),
-                          relative_error(problem.dv.head(head), dv)});
+  double most = std::max(
+      {of_state, relative_error(alone, out), relative_error(problem.out.head(head), out),
+       relative_error(problem.dq.head(head), dq), relative_error(problem.dk.head(head), dk),
+       relative_error(problem.dv.head(head), dv)});
   if (!tail) return most;
   return std::max({most, relative_error(tail->d_local.head(head), d_local),
                    relative_error(tail->d_gate.head(head), d_gate)});
@@ -321,6 +341,8 @@ int main(int argc, char** argv) try {
       form.rope = false;
     } else if (text == "--causal") {
       form.causal = true;
+    } else if (text == "--state") {
+      form.state = true;
     } else if (text == "--tail") {
       form.tail = true;
     } else if (text == "--dtype" && i + 1 < argc) {
@@ -329,6 +351,8 @@ int main(int argc, char** argv) try {
       shapes.push_back(mala::parse(argv[i]));
     }
   }
+  mala::check(form.causal || !form.state, "cuda_attention_bench",
+              "--state came without --causal; only the causal form has a state after a text");
   if (shapes.empty() && form.causal) {
     shapes.assign(std::begin(mala::kCausalShapes), std::end(mala::kCausalShapes));
   } else if (shapes.empty()) {
@@ -340,8 +364,9 @@ int main(int argc, char** argv) try {
                                            : nullptr;
   mala::check(report, "cuda_attention_bench", "unknown --dtype '", dtype,
               "'; bfloat16, float16 and float32 work");
-  std::printf("%s, %s, mala%s%s, %s\n", mala::gpu::devices().front().name.c_str(), dtype.c_str(),
-              form.causal ? ", causal" : "", form.tail ? ", local term and gate" : "",
+  std::printf("%s, %s, mala%s%s%s, %s\n", mala::gpu::devices().front().name.c_str(), dtype.c_str(),
+              form.causal ? ", causal" : "", form.state ? " and its state" : "",
+              form.tail ? ", local term and gate" : "",
               !form.rope    ? "without RoPE"
               : form.causal ? "RoPE along a line"
                             : "RoPE in a grid");

@@ -49,7 +49,7 @@ class GpuCheckTest(unittest.TestCase):
         steps = ["devices_test", "cuda_attention_test", "ops_tests", "ops_python", "package",
                  "memcheck", "racecheck", "initcheck", "synccheck", "memcheck_ops",
                  "racecheck_causal", "synccheck_split", "gpu_attention", "gpu_causal",
-                 "gpu_tail", "gpu_overhead", "gpu_peers"]
+                 "gpu_causal_state", "gpu_tail", "gpu_overhead", "gpu_peers"]
         for step in steps:
             self.assertIn(f"{step}: good", result.stdout)
         for tool in ("memcheck", "racecheck", "initcheck", "synccheck"):
@@ -58,7 +58,8 @@ class GpuCheckTest(unittest.TestCase):
         lines = table.read_text().splitlines()
         self.assertRegex(lines[0], r"^# date: \d{4}-\d\d-\d\d, commit: abc1234$")
         self.assertEqual(lines[1:], ["# machine: A GPU, 1.2", "name,microseconds", "mala,9.5"])
-        for name in ("gpu_attention.txt", "gpu_causal.txt", "gpu_tail.txt", "gpu_peers.csv"):
+        for name in ("gpu_attention.txt", "gpu_causal.txt", "gpu_causal_state.txt",
+                     "gpu_tail.txt", "gpu_peers.csv"):
             self.assertEqual(len(list(self.root.glob(f"bench/results/*_{name}"))), 1)
 
     def test_failures_are_counted_and_shown(self):
@@ -67,7 +68,7 @@ class GpuCheckTest(unittest.TestCase):
         result = self.run_check("build")
         self.assertEqual(result.returncode, 1)
         self.assertIn("Devices.Some", result.stdout)
-        self.assertIn("4 steps failed", result.stdout)  # three tables come from one program
+        self.assertIn("5 steps failed", result.stdout)  # four tables come from one program
         self.assertEqual(list(self.root.glob("bench/results/*_gpu_attention.txt")), [])
 
     def test_what_the_sanitizer_finds_fails(self):
