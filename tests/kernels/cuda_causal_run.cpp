@@ -37,6 +37,7 @@ class DeviceInputs {
   CausalOutputGradients<T> gradients() const {
     return {out_gradient_.view(), after_gradient_.span()};
   }
+  const DeviceNumbers<double>& sums() const { return sums_; }
 
  private:
   const CausalProblem<T>& problem_;
@@ -44,14 +45,14 @@ class DeviceInputs {
   DeviceNumbers<double> sums_, after_gradient_;
 };
 
+// Leaves the state in `sums`.
 template <typename T>
-void run_forward(const CausalProblem<T>& problem, const DeviceInputs<T>& inputs, int left_behind,
-                 CausalResults& results) {
+void run_forward(const CausalProblem<T>& problem, const DeviceInputs<T>& inputs,
+                 const DeviceNumbers<double>& sums, int left_behind, CausalResults& results) {
   const CausalCase& c = problem.about;
   const AttentionOptions& options = problem.tokens.options;
   Tensor<T> host_out(problem.tokens.out_shape(), c.tokens.layouts[kOut], Role::kOutput);
   const DeviceTensor<T> out(host_out);
-  const DeviceNumbers<double> sums(c.after ? c.state_size() : 0);
   const DeviceNumbers<int64_t> counts(c.after ? c.tokens.sequences() : 0);
   const DeviceBytes scratch(gpu::causal_forward_scratch_bytes(inputs.views(), options),
                             left_behind);
@@ -148,9 +149,17 @@ void expect_gpu_close(const CausalResults& actual, const CausalResults& expected
 template <typename T>
 CausalResults run_on_gpu(const CausalProblem<T>& problem, Pass pass, int left_behind) {
   const DeviceInputs inputs(problem);
+  const DeviceNumbers<double> after(problem.about.after ? problem.about.state_size() : 0);
   CausalResults results;
-  run_forward(problem, inputs, left_behind, results);
+  run_forward(problem, inputs, after, left_behind, results);
   if (pass == Pass::kForwardBackward) run_backward(problem, inputs, left_behind, results);
+  return results;
+}
+
+CausalResults run_in_place_on_gpu(const CausalProblem<BFloat16>& problem) {
+  const DeviceInputs inputs(problem);
+  CausalResults results;
+  run_forward(problem, inputs, inputs.sums(), kNanBytes, results);
   return results;
 }
 

@@ -12,6 +12,9 @@ template <typename T>
 CausalResults run_on_gpu(const CausalProblem<T>& problem, Pass pass = Pass::kForwardBackward,
                          int left_behind = kNanBytes);
 
+// The forward of a case with states, where that after takes the place of that before.
+CausalResults run_in_place_on_gpu(const CausalProblem<BFloat16>& problem);
+
 // Token by token, of a case without lengths. Without gradients.
 CausalResults run_steps_on_gpu(const CausalProblem<BFloat16>& problem);
 

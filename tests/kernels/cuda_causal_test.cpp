@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -203,6 +204,41 @@ TEST_F(GpuCausal, LayoutsAndAlignment) {
   }
 }
 
+// The state after may take the place of that before, in any order of blocks: heads by warpgroups
+// and by the kernels for all, in one part and in several.
+TEST_F(GpuCausal, AStateInItsPlace) {
+  for (const int64_t dim : {64, 96}) {
+    for (const int64_t tokens : {1, 64, 400}) {
+      CausalCase c = CausalCase::of(tokens, dim, dim);
+      c.set_rope(Rope::line());
+      c.before = {500};
+      const CausalProblem<BFloat16> problem(c);
+      use_next_device();
+      const CausalResults apart = run_on_gpu(problem, Pass::kForward);
+      const CausalResults in_place = run_in_place_on_gpu(problem);
+      SCOPED_TRACE(str("heads of ", dim, ", ", tokens, " tokens"));
+      EXPECT_EQ(in_place.tokens.out, apart.tokens.out);
+      EXPECT_EQ(in_place.after, apart.after);
+    }
+  }
+}
+
+// A state of zeros with counts of zero stands for the beginning, as none does.
+TEST_F(GpuCausal, AStateOfNothing) {
+  for (const Rope& rope : {Rope::line(), Rope::none()}) {
+    CausalCase c = usual_case(200);
+    c.set_rope(rope);
+    c.tokens.batch = 2;
+    c.after = true;
+    const CausalResults expected = run_on_gpu(CausalProblem<BFloat16>(c), Pass::kForward);
+    c.before = {0, 0};
+    const CausalResults actual = run_on_gpu(CausalProblem<BFloat16>(c), Pass::kForward);
+    EXPECT_EQ(actual.tokens.out, expected.tokens.out);
+    EXPECT_EQ(actual.after, expected.after);
+    EXPECT_EQ(actual.counts, expected.counts);
+  }
+}
+
 // Which tokens of a head have nothing but numbers.
 std::vector<bool> tokens_of_numbers(const std::vector<double>& values, int64_t dim) {
   std::vector<bool> all(values.size() / static_cast<size_t>(dim), true);
@@ -265,6 +301,7 @@ TEST_F(GpuCausal, WhatIsNoNumberSpoilsTheState) {
   for (const int64_t at : {0, 70, 199}) {
     for (const bool of_value : {false, true}) {
       CausalCase c = usual_case(200);
+      if (at == 70) c.set_rope(Rope::none());
       c.after = true;
       CausalProblem<BFloat16> problem(c);
       auto& tensor = of_value ? problem.tokens.v : problem.tokens.k;
@@ -406,20 +443,26 @@ double relative_rms(const std::vector<double>& actual, const std::vector<double>
 // The sums of keys before and after they turn are two, also where nothing turns, and so are their
 // gradients.
 TEST_F(GpuCausal, AStateOfTurnedKeysInACallWithoutTurns) {
-  for (const int64_t dim : {64, 96}) {
+  for (const auto& [dim, group, norm] : {std::tuple{64, 1, Norm::kPublished},
+                                         {96, 1, Norm::kPublished},
+                                         {96, 3, Norm::kBalanced},
+                                         {160, 1, Norm::kPrinted},
+                                         {64, 3, Norm::kPublished}}) {
     CausalCase c = CausalCase::of(130, dim, dim);
-    c.tokens.options.norm = Norm::kPublished;
+    c.tokens.heads = c.tokens.group = group;
+    c.tokens.options.norm = norm;
     c.before = {500};
     c.after = false;
     CausalProblem<BFloat16> problem(c);
-    const int64_t keys = dim * dim;  // where plain ones begin
-    for (int64_t i = keys; i < keys + dim; ++i) problem.sums[static_cast<size_t>(i)] *= 1.25;
+    const int keys = dim * dim;  // where plain ones begin
+    for (int i = keys; i < keys + dim; ++i) problem.sums[static_cast<size_t>(i)] *= 1.25;
     const CausalResults actual = run_on_gpu(problem), expected = run_reference(problem);
-    SCOPED_TRACE(str("heads of ", dim));
+    SCOPED_TRACE(str(group, " heads of ", dim));
     constexpr double kMost = 0x1p-8;  // twice what rounding leaves of bfloat16 at most
     EXPECT_LE(relative_rms(actual.tokens.out, expected.tokens.out), kMost);
     EXPECT_LE(relative_rms(actual.tokens.q, expected.tokens.q), kMost);
     EXPECT_LE(relative_rms(actual.tokens.k, expected.tokens.k), kMost);
+    EXPECT_LE(relative_rms(actual.tokens.v, expected.tokens.v), kMost);
     EXPECT_LE(relative_rms(actual.before_gradient, expected.before_gradient), kMost);
   }
 }

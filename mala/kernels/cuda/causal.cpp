@@ -21,17 +21,21 @@ AttentionInputs<T> with_key_offsets(AttentionInputs<T> tokens) {
   return tokens;
 }
 
+// A state of zeros, with counts of zero, stands for the beginning, as none does: a forward then has
+// nothing to begin with. A backward may have its gradient to find.
+CausalState state_before(const CausalState& before, Direction direction) {
+  const bool begins = std::all_of(before.counts.begin(), before.counts.end(),
+                                  [](int64_t count) { return count == 0; });
+  return begins && direction == Direction::kForward ? CausalState{} : before;
+}
+
 template <typename T>
 class CausalCall {
  public:
   CausalCall(const CausalInputs<T>& inputs, const AttentionOptions& options, Direction direction,
              Launcher& on, std::span<std::byte> scratch)
-      : on_(on),
-        plan_(with_key_offsets(inputs.tokens), options, direction, on.device(), scratch,
-              {.causal = true, .counts_before = inputs.before.counts}),
-        call_(plan_.call) {
-    if (!inputs.before.sums.empty()) call_.state_before = inputs.before.sums.data();
-  }
+      : CausalCall(inputs.tokens, state_before(inputs.before, direction), options, direction, on,
+                   scratch) {}
 
   int64_t scratch_bytes() const { return plan_.scratch_bytes; }
 
@@ -39,8 +43,9 @@ class CausalCall {
     plan_.set_tensors(out);
     if (!after.sums.empty()) call_.state_after = after.sums.data();
     if (!after.counts.empty()) call_.counts_after = after.counts.data();
+    take_one_magnitude();
     plan_.launch_tables(on_);
-    const Call<T> call = has_prefixes() ? find_prefixes() : without_prefixes();
+    const Call<T> call = has_prefixes() ? find_prefixes_and_state() : without_prefixes();
     launch_causal_forward(on_, call, plan_.padded, plan_.query_grid());
   }
 
@@ -48,9 +53,10 @@ class CausalCall {
     plan_.set_tensors(from.out, to.tokens);
     if (!from.after.empty()) call_.state_gradient_after = from.after.data();
     if (!to.before.empty()) call_.state_gradient_before = to.before.data();
+    take_one_magnitude();
     plan_.launch_tables(on_);
     if (!call_.inputs.lengths.key_counts.empty()) launch_clear_uncounted(on_, call_);
-    const Call<T> forward = find_prefixes();
+    const Call<T> forward = find_prefixes_and_state();
     // Last, where its place is taken by what comes through the gate.
     const bool has_gate = call_.inputs.gate.data, gate_comes_last = !call_.inputs.local.data;
     if (has_gate && !gate_comes_last) find_gate_gradient(forward);
@@ -67,8 +73,26 @@ class CausalCall {
   }
 
  private:
+  CausalCall(const AttentionInputs<T>& tokens, const CausalState& before,
+             const AttentionOptions& options, Direction direction, Launcher& on,
+             std::span<std::byte> scratch)
+      : on_(on),
+        plan_(with_key_offsets(tokens), options, direction, on.device(), scratch,
+              {.causal = true, .counts_before = before.counts}),
+        call_(plan_.call) {
+    if (!before.sums.empty()) call_.state_before = before.sums.data();
+  }
+
   void find_gate_gradient(const Call<T>& forward) {
     launch_causal_forward(on_, gate_gradient_call(forward), plan_.padded, plan_.query_grid());
+  }
+
+  // Where nothing turns, s and r are one number, unless sums of keys in a state differ. The printed
+  // norm takes r for both, and what cancels does so before it is rounded for tensor cores.
+  void take_one_magnitude() {
+    const bool turns = call_.q_turning.turns || call_.k_turning.turns;
+    const bool has_state = call_.state_before || call_.state_gradient_before;
+    if (call_.norm == Norm::kPublished && !turns && !has_state) call_.norm = Norm::kPrinted;
   }
 
   bool is_split() const { return plan_.most_query_parts > 1; }
@@ -81,9 +105,9 @@ class CausalCall {
     return call;
   }
 
-  // And the state after the text, where it is wanted: a single part needs no sums of its own
-  // without it. The call that is left has none of that.
-  Call<T> find_prefixes() {
+  // A single part needs no sums of its own, unless the state after the text is wanted. The call
+  // that is returned asks for no state any more.
+  Call<T> find_prefixes_and_state() {
     Call<T> call = call_;
     if (is_split() || call.state_after) {
       PassGrid keys = plan_.key_grid();

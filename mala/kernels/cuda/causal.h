@@ -19,7 +19,7 @@ int64_t causal_backward_scratch_bytes(const CausalInputs<T>& inputs,
 
 // T is float, BFloat16 or Float16. Throw mala::Error as on the CPU, for sequences of more than
 // 4194240 tokens in heads beyond 128, and for more parts of heads than a GPU counts, before
-// anything is launched. Without a state after, a forward may be one pass over its tokens.
+// anything is launched. Without a state before, a forward may be one pass over its tokens.
 template <typename T>
 void causal_forward(const CausalInputs<T>& inputs, const AttentionOptions& options,
                     HeadsView<T> out, const CausalStateAfter& after, std::span<std::byte> scratch,

@@ -10,17 +10,22 @@ namespace {
 constexpr int kScanThreads = 128;
 constexpr int kAtOnce = 8;  // parts whose sums are on their way at a time
 
+// Elements of a state from one on.
+struct Elements {
+  int64_t first, end;
+};
+
 // A unit, the element of its sums that a thread has, and where its parts begin.
 struct Element {
   Sequence sequence;
   int64_t unit, head, i;
 };
 template <typename T>
-__device__ __forceinline__ Element element_of(const Call<T>& call) {
+__device__ __forceinline__ Element element_of(const Call<T>& call, int64_t first) {
   const unsigned heads = static_cast<unsigned>(call.kv_heads);
   return {call.sequence(blockIdx.x / heads), static_cast<int64_t>(blockIdx.x),
           static_cast<int64_t>(blockIdx.x % heads),
-          int64_t{blockIdx.y} * kScanThreads + threadIdx.x};
+          first + int64_t{blockIdx.y} * kScanThreads + threadIdx.x};
 }
 // Of the sums before or after parts.
 template <typename T>
@@ -41,13 +46,13 @@ __device__ __forceinline__ double inverse_of(int64_t count) {
 // Keys were summed in as many parts, or in several for each.
 template <typename T>
 __global__ void __launch_bounds__(kScanThreads)
-    scan_keys_kernel(const __grid_constant__ Call<T> call) {
+    scan_keys_kernel(const __grid_constant__ Call<T> call, Elements some) {
   wait_for_previous();
   let_next_begin();
-  const Element at = element_of(call);
+  const Element at = element_of(call, some.first);
   const StateLayout& layout = call.layout;
   const int64_t size = layout.size(), i = at.i;
-  if (i >= size) return;
+  if (i >= some.end) return;
   const Sequence& sequence = at.sequence;
   if (call.counts_after && i == 0 && at.head == 0) {
     call.counts_after[at.unit / call.kv_heads] = sequence.earlier + sequence.k_count;
@@ -105,7 +110,7 @@ __global__ void __launch_bounds__(kScanThreads)
     scan_queries_kernel(const __grid_constant__ Call<T> call) {
   wait_for_previous();
   let_next_begin();
-  const Element at = element_of(call);
+  const Element at = element_of(call, 0);
   const Sequence& sequence = at.sequence;
   const int64_t size = call.layout.size(), parts = sequence.q_parts;
   if (at.i >= size) return;
@@ -132,22 +137,34 @@ __global__ void __launch_bounds__(kScanThreads)
 }
 
 template <typename T>
-LaunchSize scan_size(const Call<T>& call) {
+LaunchSize scan_size(const Call<T>& call, int64_t elements) {
   return {dim3(static_cast<unsigned>(call.sequences * call.kv_heads),
-               static_cast<unsigned>(divide_up(call.layout.size(), kScanThreads))),
+               static_cast<unsigned>(divide_up(elements, kScanThreads))),
           kScanThreads, 0};
+}
+
+template <typename T>
+void scan_some_keys(Launcher& on, const Call<T>& call, const Elements& some) {
+  launch<scan_keys_kernel<T>>(on, scan_size(call, some.end - some.first), call, some);
 }
 
 }  // namespace
 
+// Products of the state before are taken about its means, which must not have become those after:
+// where both are the same memory, products go first.
 template <typename T>
 void launch_scan_keys(Launcher& on, const Call<T>& call) {
-  launch<scan_keys_kernel<T>>(on, scan_size(call), call);
+  const int64_t products = call.layout.keys(), all = call.layout.size();
+  if (!call.state_after || call.state_after != call.state_before) {
+    return scan_some_keys(on, call, {0, all});
+  }
+  scan_some_keys(on, call, {0, products});
+  scan_some_keys(on, call, {products, all});
 }
 
 template <typename T>
 void launch_scan_queries(Launcher& on, const Call<T>& call) {
-  launch<scan_queries_kernel<T>>(on, scan_size(call), call);
+  launch<scan_queries_kernel<T>>(on, scan_size(call, call.layout.size()), call);
 }
 
 #define MALA_INSTANTIATE(T)                                  \

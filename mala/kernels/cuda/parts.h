@@ -41,7 +41,7 @@ int64_t hopper_part_tokens(const HopperSide& side, int64_t parts);
 int64_t sweep_part_tokens(int64_t heads, int64_t tiles, int64_t at_once);
 
 // How causal forwards share the tiles of each head: the teams of a cluster of blocks have a part,
-// and take its tiles in turn. Where there are several, or a state is wanted, keys are summed in
+// and take its tiles in turn. Where there are several, or behind a state, keys are summed in
 // parts of `summed` tokens, of which a part of queries has a whole number.
 struct ForwardParts {
   int64_t tokens = 0, summed = 0;

@@ -6,8 +6,7 @@
 
 namespace mala::gpu::hopper {
 
-// What a team received after so many turns, of all tokens: the sums, in double and of values as
-// they are.
+// What a team has received after so many turns: the sums over all tokens, of values as they are.
 template <class Kind>
 struct ReceivedState {
   const Link& link;
