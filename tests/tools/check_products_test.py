@@ -187,6 +187,8 @@ class CheckProducts(unittest.TestCase):
         self.assert_refused("cannot follow 0x10 BRA 0x1000", PRODUCT, "BRA 0x1000")
         self.assert_refused("cannot follow 0x0 BSSY B0, 0x20", "BSSY B0, 0x20", PRODUCT, WAIT)
         self.assert_passes("BSSY B0, 0x20", "BSYNC B0", PRODUCT, WAIT)
+        other = ("BSSY B0, 0x30", "@P0 BRA 0x20", "BSYNC B0", "BSYNC B0", PRODUCT, WAIT)
+        self.assert_refused("cannot follow 0x30 BSYNC B0, which leads elsewhere", *other)
         self.assert_refused("while products are in flight", PRODUCT, "CALL.ABS.NOINC 0x1000", WAIT)
         self.assert_refused("another kind", "HGMMA.SP.64x64x32.F32.BF16 R24, gdesc[UR4], R24")
         returns = ("CALL.REL.NOINC 0x20", "EXIT", PRODUCT, "RET.REL.NODEC R2 0x0")
@@ -212,7 +214,8 @@ class CheckProducts(unittest.TestCase):
     def test_code_without_products_shows_nothing(self):
         status, text = self.check("MOV R56, RZ")
         self.assertEqual(status, 1)
-        self.assertEqual(text, "check_products: no kernels with products, none wrong\n")
+        self.assertIn("code.sass has no products of warpgroups; compile it for sm_90a", text)
+        self.assertIn("check_products: no kernels with products, none wrong\n", text)
 
     def test_files_that_are_not_there(self):
         result = self.run_check(self.folder / "none.o")

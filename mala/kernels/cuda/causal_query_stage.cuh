@@ -53,7 +53,8 @@ struct CausalQueryStage {
     commit_copies();
   }
 
-  // Weighted queries, or what they add to those of other heads.
+  // Weighted queries, or what they add to those of other heads. Where nothing turns, they are
+  // rounded as rotated ones are, whose sums theirs are added to after the parts.
   __device__ __forceinline__ void stage_sums(int64_t first, bool adds) const {
     for_each_eight(first, [&](int row, int64_t token, bool exists, int column, const Spot&) {
       Eight x{};

@@ -18,6 +18,10 @@ struct SweepState {
   TileRows matrix;
   Accumulator<8> values;
 
+  // Of the rotated keys of the last tile alone; that values are taken about.
+  __device__ __forceinline__ float* tile_sum() const { return panels.vector(4); }
+  __device__ __forceinline__ float* centres() const { return panels.vector(5); }
+
   // From the sums before the part, with the first position of the part.
   __device__ __forceinline__ void start(const float* from, const Call<BFloat16>& call,
                                         int64_t position, const Team<kGroupThreads>& team) {
@@ -32,7 +36,7 @@ struct SweepState {
     }
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      panels.centre()[lane.row(half)] = from[layout.values() + lane.row(half)];
+      centres()[lane.row(half)] = from[layout.values() + lane.row(half)];
     }
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
@@ -74,11 +78,10 @@ struct SweepState {
     if (next == 1 && seen == keys) {
       const float inverse = nearly_inverse(count);
 #pragma unroll
-      for (int half = 0; half < 2; ++half)
-        panels.centre()[lane.row(half)] = inverse * values.c[2 * half];
+      for (int half = 0; half < 2; ++half) centres()[lane.row(half)] = inverse * values.c[2 * half];
     }
-    const float centre[2] = {panels.centre()[lane.row(0)], panels.centre()[lane.row(1)]};
-    take_centre_off(matrix, centre, [&](int j) { return two_of(panels.tile_sum(), j); });
+    const float centre[2] = {centres()[lane.row(0)], centres()[lane.row(1)]};
+    take_centre_off(matrix, centre, [&](int j) { return two_of(tile_sum(), j); });
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       values.c[2 * half] = fmaf(-count, centre[half], values.c[2 * half]);
@@ -90,7 +93,7 @@ struct SweepState {
   // Two columns of the sum of the tile's rotated keys, which is kept; with that before it, turned
   // back, it becomes that before the next tile.
   __device__ __forceinline__ void keep_rotated(int tile, int pair, const float2& of_tile) const {
-    reinterpret_cast<float2*>(panels.tile_sum())[pair] = of_tile;
+    reinterpret_cast<float2*>(tile_sum())[pair] = of_tile;
     float2 sum = reinterpret_cast<const float2*>(panels.rotated_sum(tile))[pair];
     sum.x += of_tile.x;
     sum.y += of_tile.y;
@@ -114,7 +117,7 @@ struct SweepState {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const float sum = values.c[2 * half];
-      const float centre = panels.centre()[lane.row(half)];
+      const float centre = centres()[lane.row(half)];
       const TwoParts u(sum, sum), c(centre, centre);
       store_shared(panels.address + SweepPanels::kNarrow + 16 * lane.row(half),
                    {u.first, u.rest, c.first, c.rest});

@@ -348,7 +348,7 @@ struct CausalQueryGradients {
     }
     if (rows.by_key < kRowTokens && team.thread < 64) {
       panels.key_sum(tile + 1)[team.thread] = panels.rotated_sum(tile + 1)[team.thread] = NAN;
-      panels.tile_sum()[team.thread] = NAN;
+      state.tile_sum()[team.thread] = NAN;
     }
     team.sync();
   }

@@ -304,9 +304,6 @@ struct SweepPanels {
   // Of all tokens before a tile, or after it: for tiles in turn.
   __device__ __forceinline__ float* key_sum(int tile) const { return vector(tile & 1); }
   __device__ __forceinline__ float* rotated_sum(int tile) const { return vector(2 + (tile & 1)); }
-  // Of the rotated keys of the tile alone.
-  __device__ __forceinline__ float* tile_sum() const { return vector(4); }
-  __device__ __forceinline__ float* centre() const { return vector(5); }
 };
 
 // A vector is added to all rows.
