@@ -351,8 +351,9 @@ int main(int argc, char** argv) try {
       shapes.push_back(mala::parse(argv[i]));
     }
   }
-  mala::check(form.causal || !form.state, "cuda_attention_bench",
-              "--state came without --causal; only the causal form has a state after a text");
+  mala::check(
+      form.causal || !form.state, "cuda_attention_bench",
+      "--state came without --causal; only the causal form has a state after a text: pass both");
   if (shapes.empty() && form.causal) {
     shapes.assign(std::begin(mala::kCausalShapes), std::end(mala::kCausalShapes));
   } else if (shapes.empty()) {

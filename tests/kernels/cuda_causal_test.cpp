@@ -1,49 +1,22 @@
-// The causal kernels of the GPU against the definition: sizes around tiles, options, states,
-// lengths, groups of heads, and numbers that are none.
+// The causal kernels of the GPU against the definition: sizes around tiles, options, lengths,
+// groups of heads, and numbers that are none.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "mala/kernels/cuda/check.h"
 #include "mala/kernels/cuda/step.h"
 #include "tests/kernels/cuda_attention_run.h"
-#include "tests/kernels/cuda_causal_run.h"
+#include "tests/kernels/cuda_causal_cases.h"
 
 namespace mala::test {
 namespace {
 
-// Cases go round all devices. Where they are emulated, these differ in the number of parts that a
-// head falls into, and in how many tiles a part has.
-class GpuCausal : public GpuTest {
- protected:
-  void TearDown() override { cudaSetDevice(0); }
-
-  void use_next_device() {
-    const int count = static_cast<int>(gpu::devices().size());
-    MALA_CUDA_CHECK(cudaSetDevice(next_++ % count));
-  }
-  void check(const CausalCase& c) {
-    use_next_device();
-    check_on_gpu(c);
-  }
-
- private:
-  int next_ = 0;
-};
-
-// Tiles have 64 tokens. Heads of 64 are those that warpgroups work on, where there is a rotation
-// along a line or none.
-CausalCase usual_case(int64_t tokens) {
-  CausalCase c = CausalCase::of(tokens, 64, 64);
-  c.set_rope(Rope::line());
-  c.after = c.before_gradient = false;
-  return c;
-}
+class GpuCausal : public GpuCausalTest {};
 
 TEST_F(GpuCausal, TokenCountsAroundTiles) {
   for (const int64_t tokens : {1, 63, 64, 65, 200, 300}) {
@@ -54,10 +27,6 @@ TEST_F(GpuCausal, TokenCountsAroundTiles) {
   }
 }
 
-// A text and the emulated device that it is for, on which its heads are clusters of one block, two,
-// four and eight, and several parts: tests of parts say so. Teams take tiles more than once.
-constexpr std::pair<int, int> kTexts[] = {{1, 480}, {2, 900}, {0, 1600}, {0, 2500}, {0, 3100}};
-
 TEST_F(GpuCausal, TilesGoRoundClustersOfEverySize) {
   const int count = static_cast<int>(gpu::devices().size());
   for (const auto& [device, tokens] : kTexts) {
@@ -65,42 +34,6 @@ TEST_F(GpuCausal, TilesGoRoundClustersOfEverySize) {
     const CausalProblem<BFloat16> problem(well_conditioned(usual_case(tokens)));
     expect_gpu_close<BFloat16>(run_on_gpu(problem, Pass::kForward),
                                run_reference(problem, Pass::kForward), problem.about);
-  }
-}
-
-// The state after a text, by the chain of its teams or, where it is several parts, by their sums.
-// It changes no bit of the output.
-TEST_F(GpuCausal, TextsLeaveTheirState) {
-  const int count = static_cast<int>(gpu::devices().size());
-  for (const auto& [device, tokens] : kTexts) {
-    for (const Rope& rope : {Rope::line(), Rope::none()}) {
-      MALA_CUDA_CHECK(cudaSetDevice(device % count));
-      CausalCase c = usual_case(tokens);
-      c.set_rope(rope);
-      const CausalProblem<BFloat16> alone(well_conditioned(c));
-      c.after = true;
-      const CausalProblem<BFloat16> problem(well_conditioned(c));
-      const CausalResults actual = run_on_gpu(problem, Pass::kForward);
-      expect_gpu_close<BFloat16>(actual, run_reference(problem, Pass::kForward), problem.about);
-      EXPECT_EQ(actual.tokens.out, run_on_gpu(alone, Pass::kForward).tokens.out);
-    }
-  }
-}
-
-// Heads that share keys have one state, and each sequence has its own.
-TEST_F(GpuCausal, SequencesAndGroupsLeaveTheirStates) {
-  CausalCase groups = usual_case(150);
-  groups.tokens.batch = 2;
-  groups.tokens.heads = 6;
-  groups.tokens.group = 3;
-  CausalCase counts = usual_case(200);
-  counts.tokens.batch = 3;
-  counts.tokens.lengths.key_counts = {40, 64, 200};
-  CausalCase packed = usual_case(0);
-  packed.pack({1, 64, 130});
-  for (CausalCase c : {groups, counts, packed}) {
-    c.after = true;
-    for (int device = 0; device < 3; ++device) check(c);
   }
 }
 
@@ -154,19 +87,6 @@ TEST_F(GpuCausal, TurnsThatFillTheirPlace) {
   check(c);
 }
 
-TEST_F(GpuCausal, StatesBeforeAndAfter) {
-  for (const int64_t tokens : {1, 64, 150, 300}) {
-    CausalCase c = usual_case(tokens);
-    c.tokens.batch = 2;
-    c.before = {0, 77};
-    c.after = c.before_gradient = true;
-    check(c);
-    c.set_rope(Rope::none());
-    c.before = {1000, 3};
-    check(c);
-  }
-}
-
 TEST_F(GpuCausal, KeyCountsAndPackedSequences) {
   CausalCase c = usual_case(200);
   c.tokens.batch = 3;
@@ -201,41 +121,6 @@ TEST_F(GpuCausal, LayoutsAndAlignment) {
     check(c);
     c.tokens.misalign = 1;
     check(c);
-  }
-}
-
-// The state after may take the place of that before, in any order of blocks: heads by warpgroups
-// and by the kernels for all, in one part and in several.
-TEST_F(GpuCausal, AStateInItsPlace) {
-  for (const int64_t dim : {64, 96}) {
-    for (const int64_t tokens : {1, 64, 400}) {
-      CausalCase c = CausalCase::of(tokens, dim, dim);
-      c.set_rope(Rope::line());
-      c.before = {500};
-      const CausalProblem<BFloat16> problem(c);
-      use_next_device();
-      const CausalResults apart = run_on_gpu(problem, Pass::kForward);
-      const CausalResults in_place = run_in_place_on_gpu(problem);
-      SCOPED_TRACE(str("heads of ", dim, ", ", tokens, " tokens"));
-      EXPECT_EQ(in_place.tokens.out, apart.tokens.out);
-      EXPECT_EQ(in_place.after, apart.after);
-    }
-  }
-}
-
-// A state of zeros with counts of zero stands for the beginning, as none does.
-TEST_F(GpuCausal, AStateOfNothing) {
-  for (const Rope& rope : {Rope::line(), Rope::none()}) {
-    CausalCase c = usual_case(200);
-    c.set_rope(rope);
-    c.tokens.batch = 2;
-    c.after = true;
-    const CausalResults expected = run_on_gpu(CausalProblem<BFloat16>(c), Pass::kForward);
-    c.before = {0, 0};
-    const CausalResults actual = run_on_gpu(CausalProblem<BFloat16>(c), Pass::kForward);
-    EXPECT_EQ(actual.tokens.out, expected.tokens.out);
-    EXPECT_EQ(actual.after, expected.after);
-    EXPECT_EQ(actual.counts, expected.counts);
   }
 }
 
@@ -292,32 +177,6 @@ TEST_F(GpuCausal, AValueThatIsNoNumberSpoilsNoGradientOfValues) {
     const AttentionResults expected = run_reference(problem).tokens;
     SCOPED_TRACE(str("token ", at));
     expect_same_numbers(actual, expected);
-  }
-}
-
-// Of a state it spoils what the definition says, or all that keys have to do with.
-TEST_F(GpuCausal, WhatIsNoNumberSpoilsTheState) {
-  constexpr size_t kKeys = 64 * 64, kValues = kKeys + 2 * 64;  // where these begin
-  for (const int64_t at : {0, 70, 199}) {
-    for (const bool of_value : {false, true}) {
-      CausalCase c = usual_case(200);
-      if (at == 70) c.set_rope(Rope::none());
-      c.after = true;
-      CausalProblem<BFloat16> problem(c);
-      auto& tensor = of_value ? problem.tokens.v : problem.tokens.k;
-      tensor.view().head(0, 0).at(at, 5) =
-          rounded<BFloat16>(std::numeric_limits<double>::quiet_NaN());
-      use_next_device();
-      const std::vector<double> actual = run_on_gpu(problem, Pass::kForward).after;
-      const std::vector<double> expected = run_reference(problem, Pass::kForward).after;
-      for (size_t i = of_value ? 0 : kValues; i < expected.size(); ++i) {
-        ASSERT_EQ(std::isfinite(actual[i]), std::isfinite(expected[i]))
-            << i << " with token " << at;
-      }
-      for (size_t i = 0; i < expected.size(); ++i) {
-        ASSERT_TRUE(std::isfinite(expected[i]) || !std::isfinite(actual[i])) << i;
-      }
-    }
   }
 }
 
@@ -428,42 +287,6 @@ TEST_F(GpuCausal, AQueryOfMinusInfinityIsANumber) {
     const AttentionResults expected = run_reference(problem).tokens;
     SCOPED_TRACE(str(tokens, " tokens"));
     expect_same_numbers(actual, expected);
-  }
-}
-
-double relative_rms(const std::vector<double>& actual, const std::vector<double>& expected) {
-  double error = 0, size = 0;
-  for (size_t i = 0; i < expected.size(); ++i) {
-    error += (actual[i] - expected[i]) * (actual[i] - expected[i]);
-    size += expected[i] * expected[i];
-  }
-  return std::sqrt(error / size);
-}
-
-// The sums of keys before and after they turn are two, also where nothing turns, and so are their
-// gradients.
-TEST_F(GpuCausal, AStateOfTurnedKeysInACallWithoutTurns) {
-  for (const auto& [dim, group, norm] : {std::tuple{64, 1, Norm::kPublished},
-                                         {96, 1, Norm::kPublished},
-                                         {96, 3, Norm::kBalanced},
-                                         {160, 1, Norm::kPrinted},
-                                         {64, 3, Norm::kPublished}}) {
-    CausalCase c = CausalCase::of(130, dim, dim);
-    c.tokens.heads = c.tokens.group = group;
-    c.tokens.options.norm = norm;
-    c.before = {500};
-    c.after = false;
-    CausalProblem<BFloat16> problem(c);
-    const int keys = dim * dim;  // where plain ones begin
-    for (int i = keys; i < keys + dim; ++i) problem.sums[static_cast<size_t>(i)] *= 1.25;
-    const CausalResults actual = run_on_gpu(problem), expected = run_reference(problem);
-    SCOPED_TRACE(str(group, " heads of ", dim));
-    constexpr double kMost = 0x1p-8;  // twice what rounding leaves of bfloat16 at most
-    EXPECT_LE(relative_rms(actual.tokens.out, expected.tokens.out), kMost);
-    EXPECT_LE(relative_rms(actual.tokens.q, expected.tokens.q), kMost);
-    EXPECT_LE(relative_rms(actual.tokens.k, expected.tokens.k), kMost);
-    EXPECT_LE(relative_rms(actual.tokens.v, expected.tokens.v), kMost);
-    EXPECT_LE(relative_rms(actual.before_gradient, expected.before_gradient), kMost);
   }
 }
 

@@ -48,7 +48,8 @@ class GpuCheckTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         steps = ["devices_test", "cuda_attention_test", "ops_tests", "ops_python", "package",
                  "memcheck", "racecheck", "initcheck", "synccheck", "memcheck_ops",
-                 "racecheck_causal", "synccheck_split", "gpu_attention", "gpu_causal",
+                 "racecheck_causal", "memcheck_states", "synccheck_split",
+                 "gpu_attention", "gpu_causal",
                  "gpu_causal_state", "gpu_tail", "gpu_overhead", "gpu_peers"]
         for step in steps:
             self.assertIn(f"{step}: good", result.stdout)
@@ -75,7 +76,7 @@ class GpuCheckTest(unittest.TestCase):
         self.program("path/compute-sanitizer", "echo 'ERROR SUMMARY: 1 error'; exit 9")
         result = self.run_check("--only", "sanitizer", "build")
         self.assertEqual(result.returncode, 1)
-        self.assertIn("17 steps failed", result.stdout)
+        self.assertIn("21 steps failed", result.stdout)
 
     def test_skipping_everything_is_no_success(self):
         self.program("build/bin/cuda_attention_test", SKIPPED)

@@ -161,7 +161,7 @@ struct TriangleRows {
     }
   }
 };
-// The same by it.
+// to = of each row the sum up to it, by such a triangle.
 __device__ __forceinline__ void sum_rows_up(TileRows& to, const TriangleRows& triangle,
                                             uint64_t tile) {
 #pragma unroll
